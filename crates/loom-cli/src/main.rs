@@ -1,0 +1,3 @@
+//! The `loom` command.
+
+fn main() {}
