@@ -1,3 +1,41 @@
-//! The tasks of the project.
+#![doc = include_str!("../README.md")]
 
-fn main() {}
+mod args;
+mod conformance;
+mod demo;
+mod deny;
+mod report;
+mod snapshots;
+mod step;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use args::Task;
+use workspace::Workspace;
+
+fn main() -> ExitCode {
+    let task = match args::parse(std::env::args_os().skip(1)) {
+        Ok(task) => task,
+        Err(message) => {
+            report::say(format_args!("error: {message}\n\n{}", args::help()));
+            return ExitCode::from(2);
+        }
+    };
+    let workspace = Workspace::from_environment();
+    let done = match task {
+        Task::Help => {
+            report::say(format_args!("{}", args::help()));
+            true
+        }
+        Task::Test(selection) => test::run(&workspace, &selection),
+        Task::Conformance => report::single(conformance::run(&workspace)),
+        Task::Demo => report::single(demo::run(&workspace)),
+    };
+    if done {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
