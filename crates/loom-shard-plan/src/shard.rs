@@ -1,0 +1,115 @@
+//! Shards: their ids and what a plan says about each.
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a shard: any `u16`. Ids need not be contiguous.
+///
+/// A plan orders shards by id and uses nothing else about it. Which database or directory an id
+/// stands for is the deployment's to say; giving an id to another database is not a plan change,
+/// it is data loss.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct ShardId(pub u16);
+
+impl ShardId {
+    /// The id as a number.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl fmt::Display for ShardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl From<u16> for ShardId {
+    fn from(id: u16) -> Self {
+        Self(id)
+    }
+}
+
+impl FromStr for ShardId {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+/// A shard of a plan: its weight, and whether it is on its way out.
+///
+/// * weight `w > 0`: a member that gets `w` parts of the buckets;
+/// * weight 0: a member that gets none; [`rebalance`](crate::ShardPlan::rebalance) drains it, and
+///   it stays in the plan until it is taken out;
+/// * leaving: no longer a member. It stays in the plan only because buckets still name it, and is
+///   gone with the last of them. Its weight is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub struct Shard {
+    id: ShardId,
+    weight: u32,
+    leaving: bool,
+}
+
+impl Shard {
+    pub(crate) const fn member(id: ShardId, weight: u32) -> Self {
+        Self {
+            id,
+            weight,
+            leaving: false,
+        }
+    }
+
+    pub(crate) const fn leaving(id: ShardId) -> Self {
+        Self {
+            id,
+            weight: 0,
+            leaving: true,
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> ShardId {
+        self.id
+    }
+
+    /// Its share of the buckets, relative to the weights of the others. 0 if it is to hold none.
+    #[must_use]
+    pub const fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// Whether it has been taken out and only waits for its last bucket to settle elsewhere.
+    #[must_use]
+    pub const fn is_leaving(&self) -> bool {
+        self.leaving
+    }
+
+    /// Whether a rebalance gives it buckets: a member of weight above 0.
+    #[must_use]
+    pub const fn is_active(&self) -> bool {
+        self.weight > 0
+    }
+
+    /// Same state, whatever the id: what the formats put into one run.
+    pub(crate) const fn same_state(&self, other: &Self) -> bool {
+        self.weight == other.weight && self.leaving == other.leaving
+    }
+}
+
+/// The shard `id` of a list sorted by id.
+pub(crate) fn find(shards: &[Shard], id: ShardId) -> Option<&Shard> {
+    shards
+        .binary_search_by_key(&id, Shard::id)
+        .ok()
+        .and_then(|at| shards.get(at))
+}

@@ -1,0 +1,138 @@
+//! What is allowed and probably not wanted.
+
+use std::fmt;
+
+use crate::{MAX_BUCKETS, ShardId, ShardPlan};
+
+/// Below this many buckets a shard's share is coarse: one bucket is more than 1.6 % of it.
+const FINE: u32 = 64;
+
+/// Something about a plan that an operator should know. Nothing is refused on account of it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum PlanWarning {
+    /// Some shard's fair share is less than 64 buckets, so that "within one bucket of fair" is a
+    /// lot: 4096 buckets are good for 64 equal shards; with 65 the fullest has 1.6 % too much,
+    /// with 1,000 22 %.
+    Coarse {
+        /// Shards of weight above 0.
+        shards: u32,
+        /// Buckets of the plan.
+        buckets: u32,
+        /// How far a shard may be above its fair share by rounding alone: 0.016 is 1.6 %.
+        overload: f64,
+        /// The smallest factor to [`split`](ShardPlan::split) by that helps, if one does.
+        split: Option<u32>,
+    },
+    /// A shard of weight above 0 that takes no bucket: the next rebalance would give it some.
+    Idle {
+        /// The shard.
+        shard: ShardId,
+    },
+    /// A shard is leaving and buckets are settled on it, as after a revert: only another rebalance
+    /// makes it leave, or a member again.
+    Stuck {
+        /// The shard.
+        shard: ShardId,
+        /// How many buckets are settled on it.
+        buckets: u32,
+    },
+}
+
+impl ShardPlan {
+    /// What an operator should know about this plan; empty if all is well.
+    ///
+    /// ```
+    /// use loom_shard_plan::ShardPlan;
+    /// assert!(ShardPlan::new(64)?.warnings().is_empty());
+    /// assert!(ShardPlan::new(65)?.warnings()[0].to_string().contains("1.6 %"));
+    /// # Ok::<(), loom_shard_plan::PlanError>(())
+    /// ```
+    #[must_use]
+    pub fn warnings(&self) -> Vec<PlanWarning> {
+        let mut warnings = Vec::from_iter(self.coarse());
+        for shard in &self.shards {
+            let id = shard.id();
+            if shard.is_active() && !self.table.iter().any(|slot| slot.to() == id) {
+                warnings.push(PlanWarning::Idle { shard: id });
+            }
+            if shard.is_leaving() {
+                let on_it = self
+                    .table
+                    .iter()
+                    .filter(|slot| slot.is_settled() && slot.to() == id);
+                match u32::try_from(on_it.count()).unwrap_or(u32::MAX) {
+                    0 => {}
+                    buckets => warnings.push(PlanWarning::Stuck { shard: id, buckets }),
+                }
+            }
+        }
+        warnings
+    }
+
+    fn coarse(&self) -> Option<PlanWarning> {
+        let buckets = self.bucket_count();
+        let total: u64 = self.active().map(|shard| u64::from(shard.weight())).sum();
+        let least = self.active().map(|shard| u64::from(shard.weight())).min()?;
+        let split = |factor: u32| u64::from(buckets) * u64::from(factor) * least;
+        if split(1) >= u64::from(FINE) * total {
+            return None;
+        }
+        let overload = |weight: u32| {
+            let share = u64::from(buckets) * u64::from(weight);
+            let over = share.div_ceil(total) * total - share;
+            ratio(over, share)
+        };
+        Some(PlanWarning::Coarse {
+            shards: u32::try_from(self.active().count()).unwrap_or(u32::MAX),
+            buckets,
+            overload: self
+                .active()
+                .map(|shard| overload(shard.weight()))
+                .fold(0.0, f64::max),
+            split: (2..=MAX_BUCKETS / buckets)
+                .find(|factor| split(*factor) >= u64::from(FINE) * total),
+        })
+    }
+}
+
+/// A quotient for people to read.
+#[expect(clippy::cast_precision_loss, reason = "two digits of it are shown")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
+
+impl fmt::Display for PlanWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Coarse {
+                shards,
+                buckets,
+                overload,
+                split,
+            } => {
+                write!(
+                    f,
+                    "{buckets} buckets are few for these {shards} shards: by rounding alone one \
+                     may hold {:.1} % more than its fair share; ",
+                    100.0 * overload
+                )?;
+                match split {
+                    Some(factor) => write!(f, "split by {factor}"),
+                    None => f.write_str("no split is large enough"),
+                }
+            }
+            Self::Idle { shard } => {
+                write!(
+                    f,
+                    "shard {shard} has a weight but takes no bucket; rebalance to use it"
+                )
+            }
+            Self::Stuck { shard, buckets } => write!(
+                f,
+                "shard {shard} is leaving but {buckets} buckets are settled on it; rebalance to \
+                 move them, or to keep it"
+            ),
+        }
+    }
+}
