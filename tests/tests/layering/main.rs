@@ -1,0 +1,90 @@
+//! Which crate may depend on which, and what each has to bring along.
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod rules;
+
+/// The crates in layers. A crate uses what its line names and nothing else of ours, and what it names lies in a
+/// lower layer: crates of one layer do not know each other.
+///
+/// Tests may also use [`TEST_SUPPORT`].
+const TABLE: &[Entry] = &[
+    layer(0, "loom-shard-plan", &[]),
+    layer(0, "loom-spi", &[]),
+    layer(1, "loom-conformance", &["loom-spi"]),
+    layer(1, "loom-graph-executor", &["loom-spi"]),
+    layer(1, "loom-journal", &["loom-spi"]),
+    layer(1, "loom-sharded-store", &["loom-shard-plan", "loom-spi"]),
+    layer(1, "loom-store-memory", &["loom-spi"]),
+    layer(1, "loom-store-sqlite", &["loom-spi"]),
+    layer(2, "loom-worker", &["loom-journal", "loom-spi"]),
+    top("loom-cli"),
+    top("loom-tests"),
+    layer(0, "xtask", &[]),
+];
+
+/// What any crate may use in its tests: an exception, so that a store is checked where it is written.
+const TEST_SUPPORT: &[&str] = &["loom-conformance", "loom-store-memory"];
+
+/// Crates that bring no runtime along, directly or through others: whoever implements or plans with them
+/// chooses their own.
+const RUNTIME_FREE: &[&str] = &["loom-shard-plan", "loom-spi"];
+
+/// What counts as a runtime, or as input and output.
+const RUNTIMES: &[&str] = &[
+    "async-io",
+    "async-std",
+    "futures-executor",
+    "mio",
+    "rusqlite",
+    "smol",
+    "tokio",
+];
+
+/// A line of the table.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    name: &'static str,
+    layer: u8,
+    /// `None`: everything.
+    uses: Option<&'static [&'static str]>,
+}
+
+const fn layer(layer: u8, name: &'static str, uses: &'static [&'static str]) -> Entry {
+    Entry {
+        name,
+        layer,
+        uses: Some(uses),
+    }
+}
+
+const fn top(name: &'static str) -> Entry {
+    Entry {
+        name,
+        layer: 3,
+        uses: None,
+    }
+}
+
+#[test]
+fn the_workspace_keeps_its_layers() {
+    let workspace = model::Workspace::read();
+    let violations = rules::violations(TABLE, &workspace);
+    assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
+}
+
+#[test]
+fn the_table_itself_has_layers() {
+    for entry in TABLE {
+        for used in entry.uses.unwrap_or_default() {
+            let used = TABLE.iter().find(|other| other.name == *used).unwrap();
+            assert!(
+                used.layer < entry.layer,
+                "{} may not use {}",
+                entry.name,
+                used.name
+            );
+        }
+    }
+}
