@@ -1,3 +1,8 @@
-//! The `loom` command.
+#![doc = include_str!("../README.md")]
+
+mod config;
+mod failure;
+mod jsonl;
+mod source;
 
 fn main() {}
