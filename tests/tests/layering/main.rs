@@ -27,19 +27,20 @@ const TABLE: &[Entry] = &[
 /// What any crate may use in its tests: an exception, so that a store is checked where it is written.
 const TEST_SUPPORT: &[&str] = &["loom-conformance", "loom-store-memory"];
 
-/// Crates that bring no runtime along, directly or through others: whoever implements or plans with them
-/// chooses their own.
-const RUNTIME_FREE: &[&str] = &["loom-shard-plan", "loom-spi"];
+/// Crates on which everything rests. Whoever implements a store or plans with them chooses their own runtime, and
+/// routing may hang on nothing that differs between machines.
+const PURE: &[&str] = &["loom-shard-plan", "loom-spi"];
 
-/// What counts as a runtime, or as input and output.
-const RUNTIMES: &[&str] = &[
-    "async-io",
-    "async-std",
-    "futures-executor",
-    "mio",
-    "rusqlite",
-    "smol",
-    "tokio",
+/// What pure crates bring along neither directly nor through others, and what it is.
+const IMPURE: &[(&str, &str)] = &[
+    ("ahash", "a hash that differs between machines and versions"),
+    ("async-io", "a runtime"),
+    ("async-std", "a runtime"),
+    ("futures-executor", "a runtime"),
+    ("mio", "input and output"),
+    ("rusqlite", "input and output"),
+    ("smol", "a runtime"),
+    ("tokio", "a runtime"),
 ];
 
 /// A line of the table.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{Member, Workspace};
-use crate::{Entry, RUNTIME_FREE, RUNTIMES, TEST_SUPPORT};
+use crate::{Entry, IMPURE, PURE, TEST_SUPPORT};
 
 /// Everything in which `workspace` does not follow `table`, in words.
 pub(crate) fn violations(table: &[Entry], workspace: &Workspace) -> Vec<String> {
@@ -17,8 +17,8 @@ pub(crate) fn violations(table: &[Entry], workspace: &Workspace) -> Vec<String> 
             )),
         }
         package(member, workspace, &mut found);
-        if RUNTIME_FREE.contains(&member.name.as_str()) {
-            runtime(member, workspace, &mut found);
+        if PURE.contains(&member.name.as_str()) {
+            purity(member, workspace, &mut found);
         }
     }
     for entry in table {
@@ -98,8 +98,8 @@ fn package(member: &Member, workspace: &Workspace, found: &mut Vec<String>) {
     }
 }
 
-/// Looks for a runtime in everything that `member` brings along.
-fn runtime(member: &Member, workspace: &Workspace, found: &mut Vec<String>) {
+/// Looks through everything that `member` brings along.
+fn purity(member: &Member, workspace: &Workspace, found: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     let mut paths: Vec<Vec<&str>> = member
         .dependencies
@@ -109,9 +109,9 @@ fn runtime(member: &Member, workspace: &Workspace, found: &mut Vec<String>) {
         .collect();
     while let Some(path) = paths.pop() {
         let Some(&last) = path.last() else { continue };
-        if RUNTIMES.contains(&last) {
+        if let Some((_, what)) = IMPURE.iter().find(|(name, _)| *name == last) {
             found.push(format!(
-                "`{}` has to be free of runtimes, but brings {} along",
+                "`{}` has to be pure, but brings {} along: {what}",
                 member.name,
                 path.join(" → ")
             ));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_is_found_directly_and_through_others() {
+    fn what_is_impure_is_found_directly_and_through_others() {
         let found = after("loom-spi", |member| {
             member.dependencies.push(dependency("tokio"));
         });
