@@ -19,6 +19,7 @@ const TABLE: &[Entry] = &[
     layer(1, "loom-store-memory", &["loom-spi"]),
     layer(1, "loom-store-sqlite", &["loom-spi"]),
     layer(2, "loom-worker", &["loom-journal", "loom-spi"]),
+    top("loom-bench"),
     top("loom-cli"),
     top("loom-tests"),
     layer(0, "xtask", &[]),
