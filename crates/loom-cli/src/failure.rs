@@ -147,7 +147,10 @@ impl From<DispatchError> for Failure {
         match error {
             DispatchError::Store { source, .. } => {
                 let inner = Self::from(source);
-                Self { message: format!("{message}: {}", inner.message), ..inner }
+                Self {
+                    message: format!("{message}: {}", inner.message),
+                    ..inner
+                }
             }
             DispatchError::IdTaken { .. } | DispatchError::TakenOver { .. } => {
                 Self::refused(message).with_cause(error)

@@ -188,7 +188,11 @@ mod tests {
         assert_eq!(first.config, again.config);
         let written = again.finish().unwrap();
         assert_eq!(Config::load(&target).unwrap(), written);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft is left");
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "no draft is left"
+        );
     }
 
     #[test]

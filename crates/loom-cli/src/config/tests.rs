@@ -27,21 +27,61 @@ fn what_is_wrong_is_said_with_its_place_and_what_was_expected() {
     let shard = "[[shard]]\nid = 0\nurl = \"sqlite:a.db\"\n";
     let cases = [
         ("deployment = \n".to_owned(), "d/loom.toml:1:", "expected"),
-        (shard.to_owned(), "d/loom.toml:1:1", "missing field `deployment`"),
-        ("deployment = \"d\"\n".to_owned(), "d/loom.toml:1:1", "at least one `[[shard]]`"),
-        (format!("deployment = \"\"\n{shard}"), "d/loom.toml:1:14", "expected 1 to 255"),
-        (format!("deployment = \"d\"\ncolour = 1\n{shard}"), "d/loom.toml:2:1", "unknown field `colour`, expected"),
-        (format!("deployment = \"d\"\n{shard}weight = 2\n"), "d/loom.toml:5:1", "unknown field `weight`, expected"),
-        (format!("deployment = \"d\"\n{shard}{shard}"), "d/loom.toml:6:6", "each id once"),
+        (
+            shard.to_owned(),
+            "d/loom.toml:1:1",
+            "missing field `deployment`",
+        ),
+        (
+            "deployment = \"d\"\n".to_owned(),
+            "d/loom.toml:1:1",
+            "at least one `[[shard]]`",
+        ),
+        (
+            format!("deployment = \"\"\n{shard}"),
+            "d/loom.toml:1:14",
+            "expected 1 to 255",
+        ),
+        (
+            format!("deployment = \"d\"\ncolour = 1\n{shard}"),
+            "d/loom.toml:2:1",
+            "unknown field `colour`, expected",
+        ),
+        (
+            format!("deployment = \"d\"\n{shard}weight = 2\n"),
+            "d/loom.toml:5:1",
+            "unknown field `weight`, expected",
+        ),
+        (
+            format!("deployment = \"d\"\n{shard}{shard}"),
+            "d/loom.toml:6:6",
+            "each id once",
+        ),
         (
             format!("deployment = \"d\"\n{shard}[[shard]]\nid = 1\nurl = \"sqlite:a.db\"\n"),
             "d/loom.toml:1:1",
             "expected a file for each",
         ),
-        ("deployment = \"d\"\n[[shard]]\nid = 70000\nurl = \"sqlite:a\"\n".to_owned(), "d/loom.toml:3:6", "expected u16"),
-        ("deployment = \"d\"\n[[shard]]\nid = 0\nurl = \"a.db\"\n".to_owned(), "d/loom.toml:4:7", "expected a url, `sqlite:PATH`"),
-        (format!("deployment = \"d\"\n{shard}[limits]\ngraph_nodes = 0\n"), "d/loom.toml:5:1", "`graph_nodes` is 0: expected at least 1"),
-        (format!("deployment = \"d\"\n{shard}[limits]\nnodes = 1\n"), "d/loom.toml:6:1", "unknown field `nodes`"),
+        (
+            "deployment = \"d\"\n[[shard]]\nid = 70000\nurl = \"sqlite:a\"\n".to_owned(),
+            "d/loom.toml:3:6",
+            "expected u16",
+        ),
+        (
+            "deployment = \"d\"\n[[shard]]\nid = 0\nurl = \"a.db\"\n".to_owned(),
+            "d/loom.toml:4:7",
+            "expected a url, `sqlite:PATH`",
+        ),
+        (
+            format!("deployment = \"d\"\n{shard}[limits]\ngraph_nodes = 0\n"),
+            "d/loom.toml:5:1",
+            "`graph_nodes` is 0: expected at least 1",
+        ),
+        (
+            format!("deployment = \"d\"\n{shard}[limits]\nnodes = 1\n"),
+            "d/loom.toml:6:1",
+            "unknown field `nodes`",
+        ),
     ];
     for (text, place, expected) in cases {
         let refusal = parse(&text).unwrap_err();

@@ -111,14 +111,14 @@ fn parse_object(text: &str) -> Result<Fields<'_>, BadLine> {
 
 fn read_string<'a>(key: &str, value: &'a RawValue) -> Result<Cow<'a, str>, BadLine> {
     let text = value.get();
-    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let inner = text
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
     match inner {
         Some(inner) if !inner.contains('\\') => Ok(Cow::Borrowed(inner)),
         _ => serde_json::from_str::<String>(text)
             .map(Cow::Owned)
-            .map_err(|_| {
-                BadLine::new(format!("`{key}` is {}: expected a string", shorten(text)))
-            }),
+            .map_err(|_| BadLine::new(format!("`{key}` is {}: expected a string", shorten(text)))),
     }
 }
 
@@ -159,7 +159,9 @@ fn unwrap(value: &RawValue) -> Result<Option<Vec<u8>>, BadLine> {
         Some(Wrapping::Base64(text)) => {
             let text = read_string("base64", text)?;
             STANDARD.decode(text.as_ref()).map(Some).map_err(|error| {
-                BadLine::new(format!("`{WRAPPED}` is no base64 ({error}): expected RFC 4648"))
+                BadLine::new(format!(
+                    "`{WRAPPED}` is no base64 ({error}): expected RFC 4648"
+                ))
             })
         }
         None => Ok(None),

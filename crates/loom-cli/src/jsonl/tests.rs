@@ -60,7 +60,9 @@ fn what_is_exported_are_the_same_json_values() {
 
 #[test]
 fn the_text_of_numbers_is_kept() {
-    let line = parse(r#"{"execution":"e","at":1,"type":"t","n":1e400,"m":0.10,"k":123456789012345678901234567890}"#);
+    let line = parse(
+        r#"{"execution":"e","at":1,"type":"t","n":1e400,"m":0.10,"k":123456789012345678901234567890}"#,
+    );
     assert_eq!(
         exported(&line),
         "{\"execution\":\"e\",\"at\":1,\"type\":\"t\",\"n\":1e400,\"m\":0.10,\"k\":123456789012345678901234567890}\n"
@@ -112,24 +114,60 @@ fn whitespace_in_a_stored_payload_is_no_difference_but_a_value_is() {
 fn a_bad_line_is_told_with_what_was_expected() {
     for (text, expected) in [
         ("", "expected"),
-        ("nonsense", "2: not valid JSON (expected ident): expected one JSON object"),
+        (
+            "nonsense",
+            "2: not valid JSON (expected ident): expected one JSON object",
+        ),
         ("[1]", "expected a JSON object"),
-        ("{} {}", "4: not valid JSON (trailing characters): expected one JSON object"),
+        (
+            "{} {}",
+            "4: not valid JSON (trailing characters): expected one JSON object",
+        ),
         (r#"{"at":1,"type":"t"}"#, "expected a key `execution`"),
         (r#"{"execution":"e","type":"t"}"#, "expected a key `at`"),
         (r#"{"execution":"e","at":1}"#, "expected a key `type`"),
-        (r#"{"execution":7,"at":1,"type":"t"}"#, "`execution` is `7`: expected a string"),
-        (r#"{"execution":"","at":1,"type":"t"}"#, "expected 1 to 255 bytes"),
-        (r#"{"execution":"a\nb","at":1,"type":"t"}"#, "control character"),
-        (r#"{"execution":"e","at":1.5,"type":"t"}"#, "`at` is `1.5`: expected whole milliseconds"),
-        (r#"{"execution":"e","at":"1","type":"t"}"#, "`at` is `\"1\"`: expected"),
-        (r#"{"execution":"e","at":99999999999999999999,"type":"t"}"#, "expected whole milliseconds"),
-        (r#"{"execution":"e","at":1,"type":null}"#, "`type` is `null`: expected a string"),
+        (
+            r#"{"execution":7,"at":1,"type":"t"}"#,
+            "`execution` is `7`: expected a string",
+        ),
+        (
+            r#"{"execution":"","at":1,"type":"t"}"#,
+            "expected 1 to 255 bytes",
+        ),
+        (
+            r#"{"execution":"a\nb","at":1,"type":"t"}"#,
+            "control character",
+        ),
+        (
+            r#"{"execution":"e","at":1.5,"type":"t"}"#,
+            "`at` is `1.5`: expected whole milliseconds",
+        ),
+        (
+            r#"{"execution":"e","at":"1","type":"t"}"#,
+            "`at` is `\"1\"`: expected",
+        ),
+        (
+            r#"{"execution":"e","at":99999999999999999999,"type":"t"}"#,
+            "expected whole milliseconds",
+        ),
+        (
+            r#"{"execution":"e","at":1,"type":null}"#,
+            "`type` is `null`: expected a string",
+        ),
         (r#"{"execution":"e","at":1,"type":"\ud800"}"#, "`type` is"),
-        (r#"{"execution":"e","at":1,"type":"t","last":"yes"}"#, "`last` is `\"yes\"`: expected true or false"),
-        (r#"{"execution":"e","at":1,"type":"t","a":1,"a":2}"#, "`a` stands twice"),
+        (
+            r#"{"execution":"e","at":1,"type":"t","last":"yes"}"#,
+            "`last` is `\"yes\"`: expected true or false",
+        ),
+        (
+            r#"{"execution":"e","at":1,"type":"t","a":1,"a":2}"#,
+            "`a` stands twice",
+        ),
         (r#"{"execution":"e","at":1,"type":"t","a":01}"#, "expected"),
-        (r#"{"execution":"e","at":1,"type":"t","$payload":{"base64":"!"}}"#, "expected RFC 4648"),
+        (
+            r#"{"execution":"e","at":1,"type":"t","$payload":{"base64":"!"}}"#,
+            "expected RFC 4648",
+        ),
         (r#"{"execution":"e","at":1,"type":"t""#, "EOF"),
     ] {
         let bad = Line::parse(text.as_bytes()).unwrap_err().to_string();
