@@ -1,1 +1,25 @@
 #![doc = include_str!("../README.md")]
+
+mod effect;
+mod encode;
+mod error;
+mod journal;
+mod log;
+mod open;
+mod options;
+mod outcome;
+mod replay;
+mod run;
+mod scope;
+mod slot;
+mod start;
+mod wire;
+
+pub use error::{Difference, EffectFailure, EffectFailureKind, JournalError};
+pub use journal::ExecutionJournal;
+pub use options::JournalOptions;
+pub use outcome::{read_anchor, read_outcome};
+pub use scope::JournalScope;
+pub use slot::IdempotencyKey;
+pub use start::Anchor;
+pub use wire::FORMAT_VERSION;
