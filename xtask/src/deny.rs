@@ -20,7 +20,9 @@ pub(crate) fn run(workspace: &Workspace) -> Outcome {
 
 fn check(workspace: &Workspace) -> Result<(), String> {
     // It looks at the dependencies of every platform, of which a build here has fetched only some.
-    workspace::run(&mut workspace.cargo(&["fetch", "--locked"]))?;
+    workspace::run(&mut workspace.cargo(&["fetch", "--locked"])).map_err(|reason| {
+        format!("{reason}: the sources of all dependencies are needed, and Cargo.lock has to be up to date")
+    })?;
     workspace::run(&mut workspace.cargo(&[
         "deny",
         "--offline",
