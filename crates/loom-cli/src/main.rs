@@ -3,6 +3,7 @@
 mod config;
 mod export;
 mod failure;
+mod graph;
 mod import;
 mod jsonl;
 mod output;

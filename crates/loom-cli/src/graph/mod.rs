@@ -1,0 +1,4 @@
+//! Graphs of commands.
+
+mod command;
+mod file;
