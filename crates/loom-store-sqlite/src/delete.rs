@@ -1,0 +1,58 @@
+//! Deleting, and getting the space back.
+
+use loom_spi::{Delete, Deleted};
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::failure::{Failure, corrupt};
+use crate::writer::{Transaction, Work};
+
+/// How many events of deleted logs are removed in one transaction, beside what it does anyway.
+const RECLAIM: i64 = 512;
+
+impl Work for Delete {
+    type Output = Deleted;
+
+    /// Takes the same time however long the log is: its events become garbage.
+    fn run(&self, transaction: &mut Transaction<'_>) -> Result<Deleted, Failure> {
+        let (found, state) = transaction.find(&self.id)?;
+        let events = state.admit_delete(self)?;
+        let Some(mut record) = found else {
+            // Not admitted.
+            return Ok(Deleted::new(0));
+        };
+        let Some(log) = record.log.take() else {
+            return Err(corrupt("a log has a length, but no number"));
+        };
+        record.head = None;
+        transaction.leave_garbage(log)?;
+        if state.plan.is_some() {
+            transaction
+                .connection()
+                .prepare_cached("INSERT OR IGNORE INTO deletions (id) VALUES (?1)")?
+                .execute([self.id.as_str()])?;
+        }
+        transaction.store(&self.id, record)?;
+        Ok(Deleted::new(events))
+    }
+}
+
+/// Removes some events of deleted logs, and says whether there may be more.
+pub(crate) fn reclaim(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let log: Option<i64> = connection
+        .prepare_cached("SELECT log FROM garbage ORDER BY log LIMIT 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    let Some(log) = log else { return Ok(false) };
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM events WHERE position IN
+                 (SELECT position FROM events WHERE log = ?1 ORDER BY seq LIMIT ?2)",
+        )?
+        .execute((log, RECLAIM))?;
+    if i64::try_from(removed).is_ok_and(|removed| removed < RECLAIM) {
+        connection
+            .prepare_cached("DELETE FROM garbage WHERE log = ?1")?
+            .execute([log])?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,256 @@
+//! The file: creating it, and making sure that it is what it should be.
+
+use std::path::{Path, PathBuf};
+
+use loom_spi::{Operation, ShardIdentity, StoreError, StoreErrorKind};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
+
+use crate::failure::Failure;
+use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, TABLES};
+use crate::{OpenFailure, Options, ledger};
+
+/// A file that was found to be a store of this version, and of the shard that was asked for.
+pub(crate) struct OpenFile {
+    pub(crate) path: PathBuf,
+    pub(crate) identity: Option<ShardIdentity>,
+    pub(crate) writer: Connection,
+    pub(crate) readers: Vec<Connection>,
+}
+
+/// Creates the file, unless it is there with the same identity, and opens it.
+pub(crate) fn create(path: &Path, options: &Options) -> Result<OpenFile, StoreError> {
+    let path = absolute(path)?;
+    let writer = connect(&path, options, OpenFlags::SQLITE_OPEN_CREATE)?;
+    // Both have to come before the first table. Neither changes a file that has tables.
+    writer
+        .execute_batch("PRAGMA auto_vacuum = INCREMENTAL")
+        .and_then(|()| contents(&writer).map(drop))
+        .map_err(|error| failure(&path, options, error))?;
+    match contents(&writer).map_err(|error| failure(&path, options, error))? {
+        Contents::Nothing => use_wal(&path, &writer, options)?,
+        Contents::Header { .. } => {}
+    }
+    match initialize(&writer, options).map_err(|error| failure(&path, options, error))? {
+        true => finish(path, writer, options),
+        false if options.identity.is_none() => {
+            check(&path, &writer, options)?;
+            Err(OpenFailure::AlreadyExists { path }.into_error())
+        }
+        false => finish(path, writer, options),
+    }
+}
+
+/// Opens the file, which has to exist.
+pub(crate) fn open(path: &Path, options: &Options) -> Result<OpenFile, StoreError> {
+    let path = absolute(path)?;
+    match path.metadata() {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(OpenFailure::Missing { path }.into_error());
+        }
+        Err(error) => {
+            let reason = error.to_string();
+            return Err(OpenFailure::Unreachable { path, reason }.into_error());
+        }
+    }
+    let writer = connect(&path, options, OpenFlags::empty())?;
+    finish(path, writer, options)
+}
+
+fn finish(path: PathBuf, writer: Connection, options: &Options) -> Result<OpenFile, StoreError> {
+    check(&path, &writer, options)?;
+    use_wal(&path, &writer, options)?;
+    let identity = verify(&path, &writer, options)?;
+    let readers = (0..options.readers)
+        .map(|_| {
+            let reader = connect(&path, options, OpenFlags::empty())?;
+            reader
+                .execute_batch("PRAGMA query_only = ON")
+                .map_err(|error| failure(&path, options, error))?;
+            Ok(reader)
+        })
+        .collect::<Result<_, StoreError>>()?;
+    Ok(OpenFile {
+        path,
+        identity,
+        writer,
+        readers,
+    })
+}
+
+/// SQLite takes names such as `:memory:` and `file:…?…` for something else than a path: an absolute path
+/// never is.
+fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
+    std::path::absolute(path).map_err(|error| {
+        OpenFailure::Unreachable {
+            path: path.into(),
+            reason: error.to_string(),
+        }
+        .into_error()
+    })
+}
+
+fn connect(path: &Path, options: &Options, create: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
+    let connect = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(options.busy_timeout)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.execute_batch(&format!(
+            "PRAGMA synchronous = {};
+             PRAGMA trusted_schema = OFF;
+             PRAGMA temp_store = MEMORY;
+             PRAGMA cache_size = -16384;",
+            options.durability.synchronous()
+        ))?;
+        Ok(connection)
+    };
+    connect().map_err(|error| failure(path, options, error))
+}
+
+/// What a file holds, by its header.
+enum Contents {
+    Nothing,
+    Header {
+        application_id: i32,
+        schema_version: i32,
+    },
+}
+
+fn contents(connection: &Connection) -> Result<Contents, rusqlite::Error> {
+    let number = |sql| connection.query_row(sql, [], |row| row.get(0));
+    let application_id = number("PRAGMA application_id")?;
+    let schema_version = number("PRAGMA user_version")?;
+    if application_id == 0 && schema_version == 0 && number("PRAGMA schema_version")? == 0 {
+        return Ok(Contents::Nothing);
+    }
+    Ok(Contents::Header {
+        application_id,
+        schema_version,
+    })
+}
+
+/// Makes an empty file a store, and says whether it was empty. Several processes may do it at once.
+fn initialize(connection: &Connection, options: &Options) -> Result<bool, rusqlite::Error> {
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let made = (|| {
+        let Contents::Nothing = contents(connection)? else {
+            return Ok(false);
+        };
+        connection.execute_batch(TABLES)?;
+        connection.execute("INSERT INTO shard (one) VALUES (1)", [])?;
+        if let Some(identity) = &options.identity {
+            ledger::write_identity(connection, identity)?;
+        }
+        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+        connection.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+        Ok(true)
+    })();
+    connection.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    made
+}
+
+/// Checks what can be told from the header.
+fn check(path: &Path, connection: &Connection, options: &Options) -> Result<(), StoreError> {
+    let path = || path.to_owned();
+    let found = contents(connection).map_err(|error| failure(&path(), options, error))?;
+    let refused = match found {
+        Contents::Nothing => OpenFailure::Unfinished { path: path() },
+        Contents::Header { application_id, .. } if application_id != APPLICATION_ID => {
+            OpenFailure::Foreign {
+                path: path(),
+                application_id,
+            }
+        }
+        Contents::Header { schema_version, .. } if schema_version > SCHEMA_VERSION => {
+            OpenFailure::NewerSchema {
+                path: path(),
+                found: schema_version,
+            }
+        }
+        Contents::Header { schema_version, .. } if schema_version < SCHEMA_VERSION => {
+            OpenFailure::Damaged {
+                path: path(),
+                reason: format!(
+                    "it has schema version {schema_version}, which no release has written"
+                ),
+            }
+        }
+        Contents::Header { .. } => {
+            let read_only = connection
+                .is_readonly(MAIN_DB)
+                .map_err(|error| failure(&path(), options, error))?;
+            if !read_only {
+                return Ok(());
+            }
+            OpenFailure::ReadOnly { path: path() }
+        }
+    };
+    Err(refused.into_error())
+}
+
+fn use_wal(path: &Path, connection: &Connection, options: &Options) -> Result<(), StoreError> {
+    let mode: String = connection
+        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+        .map_err(|error| failure(path, options, error))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    Err(OpenFailure::Unreachable {
+        path: path.into(),
+        reason: format!(
+            "SQLite keeps to journal mode `{mode}` there, and a store needs `wal`: use a local file system"
+        ),
+    }
+    .into_error())
+}
+
+/// Checks that the store is the shard that the caller means.
+fn verify(
+    path: &Path,
+    connection: &Connection,
+    options: &Options,
+) -> Result<Option<ShardIdentity>, StoreError> {
+    let found = ledger::identity(connection).map_err(|error| match error {
+        Failure::Sqlite(error) => failure(path, options, error),
+        Failure::Refused(kind) => OpenFailure::Damaged {
+            path: path.into(),
+            reason: kind.to_string(),
+        }
+        .into_error(),
+    })?;
+    match &options.identity {
+        Some(expected) if found.as_ref() != Some(expected) => Err(StoreError::new(
+            Operation::Open,
+            StoreErrorKind::WrongShard {
+                expected: expected.clone(),
+                found,
+            },
+        )
+        .with_shard(expected.shard)),
+        _ => Ok(found),
+    }
+}
+
+/// What SQLite's refusal to open a file means.
+fn failure(path: &Path, options: &Options, error: rusqlite::Error) -> StoreError {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => OpenFailure::NotADatabase { path },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenFailure::Locked {
+            path,
+            waited: options.busy_timeout,
+        },
+        Some(ErrorCode::ReadOnly) => OpenFailure::ReadOnly { path },
+        Some(ErrorCode::CannotOpen) if path.is_file() => OpenFailure::ReadOnly { path },
+        Some(ErrorCode::DatabaseCorrupt) | None => OpenFailure::Damaged {
+            path,
+            reason: error.to_string(),
+        },
+        Some(_) => OpenFailure::Unreachable {
+            path,
+            reason: error.to_string(),
+        },
+    }
+    .into_error()
+}

@@ -1,0 +1,167 @@
+//! The plan, the identity and the directory.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use loom_spi::{
+    DeploymentId, Operation, PlanLedger, Publish, PublishedPlan, ShardIdentity, ShardLocation,
+    StoreError, StoreErrorKind,
+};
+use rusqlite::Connection;
+
+use crate::SqliteStore;
+use crate::failure::{Failure, corrupt};
+use crate::record;
+use crate::writer::{Transaction, Work};
+
+#[async_trait]
+impl PlanLedger for SqliteStore {
+    async fn current(&self) -> Result<Option<PublishedPlan>, StoreError> {
+        self.look(Operation::CurrentPlan, None, current).await
+    }
+
+    async fn publish(&self, request: Publish) -> Result<(), StoreError> {
+        self.change_shard(Operation::PublishPlan, request).await
+    }
+
+    async fn identity(&self) -> Result<Option<ShardIdentity>, StoreError> {
+        self.look(Operation::Identity, None, identity).await
+    }
+
+    async fn initialize(&self, identity: ShardIdentity) -> Result<(), StoreError> {
+        let shard = identity.shard;
+        self.change_shard(Operation::Identity, Initialize(identity))
+            .await?;
+        self.know_shard(shard);
+        Ok(())
+    }
+
+    async fn directory(&self) -> Result<Vec<ShardLocation>, StoreError> {
+        self.look(Operation::Directory, None, directory).await
+    }
+
+    async fn record_locations(&self, locations: Vec<ShardLocation>) -> Result<(), StoreError> {
+        self.change_shard(Operation::Directory, RecordLocations(locations))
+            .await
+    }
+}
+
+impl Work for Publish {
+    type Output = ();
+
+    fn run(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+        if !self.admit(transaction.plan())? {
+            return Ok(());
+        }
+        let PublishedPlan { epoch, bytes, .. } = &self.plan;
+        let connection = transaction.connection();
+        connection.execute(
+            "UPDATE shard SET epoch = ?1, fingerprint = ?2, plan = ?3 WHERE one = 1",
+            (
+                epoch.epoch.cast_signed(),
+                epoch.fingerprint.0.to_be_bytes(),
+                &**bytes,
+            ),
+        )?;
+        // They said what was deleted under the plan that has just ended.
+        connection.execute("DELETE FROM deletions", [])?;
+        transaction.set_plan(*epoch);
+        Ok(())
+    }
+
+    fn weight(&self) -> usize {
+        self.plan.bytes.len()
+    }
+}
+
+struct Initialize(ShardIdentity);
+
+impl Work for Initialize {
+    type Output = ();
+
+    fn run(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+        let Self(expected) = self;
+        match identity(transaction.connection())? {
+            None => write_identity(transaction.connection(), expected).map_err(Into::into),
+            Some(found) if found == *expected => Ok(()),
+            found => Err(StoreErrorKind::WrongShard {
+                expected: expected.clone(),
+                found,
+            }
+            .into()),
+        }
+    }
+}
+
+struct RecordLocations(Vec<ShardLocation>);
+
+impl Work for RecordLocations {
+    type Output = ();
+
+    fn run(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+        let mut insert = transaction.connection().prepare_cached(
+            "INSERT INTO locations (shard, location) VALUES (?1, ?2)
+             ON CONFLICT (shard) DO UPDATE SET location = excluded.location",
+        )?;
+        for ShardLocation {
+            shard, location, ..
+        } in &self.0
+        {
+            insert.execute((shard, location))?;
+        }
+        Ok(())
+    }
+}
+
+fn current(connection: &Connection) -> Result<Option<PublishedPlan>, Failure> {
+    let mut find =
+        connection.prepare_cached("SELECT epoch, fingerprint, plan FROM shard WHERE one = 1")?;
+    let mut rows = find.query([])?;
+    let row = rows.next()?.ok_or_else(no_shard_row)?;
+    let Some(epoch) = record::plan(row, 0)? else {
+        return Ok(None);
+    };
+    Ok(Some(PublishedPlan::new(
+        epoch,
+        Bytes::from(row.get::<_, Vec<u8>>(2)?),
+    )))
+}
+
+/// Which shard the store says that it is.
+pub(crate) fn identity(connection: &Connection) -> Result<Option<ShardIdentity>, Failure> {
+    let mut find =
+        connection.prepare_cached("SELECT deployment, shard FROM shard WHERE one = 1")?;
+    let mut rows = find.query([])?;
+    let row = rows.next()?.ok_or_else(no_shard_row)?;
+    let Some(deployment) = row.get::<_, Option<String>>(0)? else {
+        return Ok(None);
+    };
+    let deployment = DeploymentId::new(deployment)
+        .map_err(|_| corrupt("the stored deployment id is not valid"))?;
+    Ok(Some(ShardIdentity::new(deployment, row.get(1)?)))
+}
+
+pub(crate) fn write_identity(
+    connection: &Connection,
+    identity: &ShardIdentity,
+) -> Result<(), rusqlite::Error> {
+    connection.execute(
+        "UPDATE shard SET deployment = ?1, shard = ?2 WHERE one = 1",
+        (identity.deployment.as_str(), identity.shard),
+    )?;
+    Ok(())
+}
+
+fn directory(connection: &Connection) -> Result<Vec<ShardLocation>, Failure> {
+    let mut find =
+        connection.prepare_cached("SELECT shard, location FROM locations ORDER BY shard")?;
+    let locations = find
+        .query_map([], |row| {
+            Ok(ShardLocation::new(row.get(0)?, row.get::<_, String>(1)?))
+        })?
+        .collect::<Result<_, _>>()?;
+    Ok(locations)
+}
+
+fn no_shard_row() -> Failure {
+    corrupt("the row that says which shard this is is missing")
+}

@@ -1,0 +1,139 @@
+//! Lineage: the edges that start at an execution, which are part of its record.
+
+use async_trait::async_trait;
+use loom_spi::{
+    Branch, BranchRegistry, Children, ExecutionId, Forget, Operation, Parent, ParentLink,
+    PlanEpoch, RecordLineage, StoreError, StoreErrorKind,
+};
+use rusqlite::Connection;
+
+use crate::SqliteStore;
+use crate::failure::Failure;
+use crate::head::admit;
+use crate::readers::snapshot;
+use crate::record;
+use crate::writer::{Transaction, Work};
+
+#[async_trait]
+impl BranchRegistry for SqliteStore {
+    async fn record_lineage(&self, request: RecordLineage) -> Result<(), StoreError> {
+        let parent = request.parent.clone();
+        self.change(Operation::RecordLineage, &parent, request)
+            .await
+    }
+
+    async fn children(&self, request: Children) -> Result<Vec<Branch>, StoreError> {
+        let parent = request.parent.clone();
+        self.look(Operation::Children, Some(&parent), move |connection| {
+            snapshot(connection, || {
+                admit(connection, request.epoch)?;
+                children(connection, &request.parent)
+            })
+        })
+        .await
+    }
+
+    async fn parent(&self, request: Parent) -> Result<Option<ParentLink>, StoreError> {
+        let child = request.child.clone();
+        self.look(Operation::Parent, Some(&child), move |connection| {
+            snapshot(connection, || {
+                admit(connection, request.epoch)?;
+                parent(connection, &request.child)
+            })
+        })
+        .await
+    }
+
+    async fn forget(&self, request: Forget) -> Result<u64, StoreError> {
+        let parent = request.parent.clone();
+        self.change(Operation::Forget, &parent, request).await
+    }
+}
+
+impl Work for RecordLineage {
+    type Output = ();
+
+    fn run(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+        self.check()?;
+        let (found, state) = transaction.find(&self.parent)?;
+        PlanEpoch::admit(state.plan, self.epoch)?;
+        state.admit_unsealed()?;
+        let connection = transaction.connection();
+        if let Some(ParentLink { parent, label, .. }) = parent(connection, &self.child)? {
+            return if parent == self.parent && label == self.label {
+                Ok(())
+            } else {
+                Err(StoreErrorKind::LineageConflict { parent, label }.into())
+            };
+        }
+        let is_new = found.is_none();
+        let mut record = found.unwrap_or_default();
+        record.branches += 1;
+        if is_new {
+            record.insert(connection, &self.parent)?;
+        } else {
+            record.update(connection)?;
+        }
+        connection
+            .prepare_cached("INSERT INTO edges (parent, child, label) VALUES (?1, ?2, ?3)")?
+            .execute((record.record, self.child.as_str(), &self.label))?;
+        transaction.remember(&self.parent, record);
+        Ok(())
+    }
+}
+
+impl Work for Forget {
+    type Output = u64;
+
+    fn run(&self, transaction: &mut Transaction<'_>) -> Result<u64, Failure> {
+        let (found, state) = transaction.find(&self.parent)?;
+        PlanEpoch::admit(state.plan, self.epoch)?;
+        state.admit_unsealed()?;
+        let Some(mut record) = found else {
+            return Ok(0);
+        };
+        if record.branches == 0 {
+            return Ok(0);
+        }
+        let removed = transaction
+            .connection()
+            .prepare_cached("DELETE FROM edges WHERE parent = ?1")?
+            .execute([record.record])?;
+        record.branches = 0;
+        transaction.store(&self.parent, record)?;
+        Ok(removed as u64)
+    }
+}
+
+fn children(connection: &Connection, parent: &ExecutionId) -> Result<Vec<Branch>, Failure> {
+    let mut find = connection.prepare_cached(CHILDREN)?;
+    let mut rows = find.query((parent.route_hash().index_key(), parent.as_str()))?;
+    let mut branches = Vec::new();
+    while let Some(row) = rows.next()? {
+        branches.push(Branch::new(record::id(row, 0)?, row.get::<_, String>(1)?));
+    }
+    Ok(branches)
+}
+
+fn parent(connection: &Connection, child: &ExecutionId) -> Result<Option<ParentLink>, Failure> {
+    let mut find = connection.prepare_cached(PARENT)?;
+    let mut rows = find.query([child.as_str()])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    Ok(Some(ParentLink::new(
+        record::id(row, 0)?,
+        row.get::<_, String>(1)?,
+    )))
+}
+
+const CHILDREN: &str = "
+    SELECT e.child, e.label
+    FROM records AS r CROSS JOIN edges AS e ON e.parent = r.record
+    WHERE r.index_key = ?1 AND r.id = ?2
+    ORDER BY e.position";
+
+const PARENT: &str = "
+    SELECT r.id, e.label
+    FROM edges AS e CROSS JOIN records AS r ON r.record = e.parent
+    WHERE e.child = ?1";

@@ -1,0 +1,95 @@
+//! Reading the events of a log.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use loom_spi::{Event, LogHead, NewEvent, Read, ReadPage, StoreErrorKind, Timestamp};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
+
+use crate::failure::{Failure, corrupt};
+use crate::head;
+use crate::readers::snapshot;
+
+/// A page ends with the event that makes its kinds and payloads reach this, in bytes.
+pub(crate) const PAGE_BYTES: usize = 4 << 20;
+
+/// The most events of a page.
+pub(crate) const PAGE_EVENTS: usize = 65_536;
+
+/// Reads a page, and the state of the log at the same moment.
+pub(crate) fn read(connection: &Connection, request: &Read) -> Result<ReadPage, Failure> {
+    if request.limit == 0 {
+        return Err(limit_of_zero().into());
+    }
+    snapshot(connection, || {
+        let found =
+            head::find(connection, &request.id, request.epoch)?.ok_or(StoreErrorKind::NotFound)?;
+        let log = found
+            .log
+            .ok_or_else(|| corrupt("a log has a length, but no number"))?;
+        let events = events(connection, log, found.head, request)?;
+        Ok(ReadPage::new(events, found.head))
+    })
+}
+
+pub(crate) fn limit_of_zero() -> StoreErrorKind {
+    StoreErrorKind::InvalidArgument {
+        reason: "the limit is 0: expected at least 1".into(),
+    }
+}
+
+fn events(
+    connection: &Connection,
+    log: i64,
+    head: LogHead,
+    request: &Read,
+) -> Result<Vec<Event>, Failure> {
+    let left = head.next_sequence.saturating_sub(request.from);
+    let wanted = usize::try_from(left)
+        .unwrap_or(usize::MAX)
+        .min(request.limit)
+        .min(PAGE_EVENTS);
+    let limit = i64::try_from(wanted).unwrap_or(i64::MAX);
+    let mut events = Vec::with_capacity(wanted.min(1024));
+    if wanted == 0 {
+        return Ok(events);
+    }
+    let mut find = connection.prepare_cached(EVENTS)?;
+    let mut rows = find.query((log, request.from.cast_signed(), limit))?;
+    let mut bytes = 0;
+    for sequence in request.from.. {
+        if events.len() == wanted || bytes >= PAGE_BYTES {
+            break;
+        }
+        let row = rows.next()?;
+        let Some(row) = row.filter(|row| row.get(0) == Ok(sequence.cast_signed())) else {
+            return Err(corrupt(format!(
+                "the log has {} events, but the one at sequence {sequence} is missing",
+                head.next_sequence
+            )));
+        };
+        let event = event(row)?;
+        bytes += event.kind.len() + event.payload.len();
+        events.push(Event::from_new(sequence, event));
+    }
+    Ok(events)
+}
+
+fn event(row: &Row<'_>) -> Result<NewEvent, Failure> {
+    let kind: Arc<str> = match row.get_ref(3)? {
+        ValueRef::Text(kind) => std::str::from_utf8(kind).ok().map(Arc::from),
+        _ => None,
+    }
+    .ok_or_else(|| corrupt("a stored event's kind is not UTF-8"))?;
+    let payload = match row.get_ref(4)? {
+        ValueRef::Blob(payload) => Bytes::copy_from_slice(payload),
+        _ => return Err(corrupt("a stored event's payload is not a blob")),
+    };
+    let event = NewEvent::new(kind, payload).recorded_at(Timestamp::from_millis(row.get(2)?));
+    Ok(if row.get(1)? { event.terminal() } else { event })
+}
+
+pub(crate) const EVENTS: &str = "
+    SELECT seq, terminal, recorded_at, kind, payload
+    FROM events WHERE log = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3";

@@ -1,0 +1,240 @@
+//! What the table `records` says of an execution.
+
+use std::sync::Arc;
+
+use loom_spi::{
+    ExecutionId, ExecutionState, FenceToken, LogHead, PlanEpoch, PlanFingerprint, RecordState,
+    RouteHash, Timestamp,
+};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, named_params};
+
+use crate::failure::{Failure, corrupt};
+
+/// One row of `records`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    /// Its number; edges refer to it.
+    pub(crate) record: i64,
+    /// The number of the log; its events refer to it.
+    pub(crate) log: Option<i64>,
+    pub(crate) head: Option<LogHead>,
+    pub(crate) fence: Option<FenceToken>,
+    pub(crate) holder: Option<Holder>,
+    pub(crate) branches: u64,
+    pub(crate) sealed: bool,
+}
+
+/// Who acquired a fence last, and the lease that came with it, if any.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) name: Arc<str>,
+    /// What was handed out. The fence may have risen since, through an append.
+    pub(crate) token: FenceToken,
+    pub(crate) lease_end: Option<Timestamp>,
+}
+
+impl Record {
+    /// Looks a record up: one descent of the index, one of the table.
+    pub(crate) fn find(connection: &Connection, id: &ExecutionId) -> Result<Option<Self>, Failure> {
+        let mut find = connection.prepare_cached(
+            "SELECT next_seq, closed, sealed, created_at, updated_at,
+                    record, log, fence, branches, holder, holder_fence, lease_end
+             FROM records WHERE index_key = ?1 AND id = ?2",
+        )?;
+        let mut rows = find.query((id.route_hash().index_key(), id.as_str()))?;
+        rows.next()?.map(Self::from_row).transpose()
+    }
+
+    fn from_row(row: &Row<'_>) -> Result<Self, Failure> {
+        Ok(Self {
+            head: head(row, 0)?,
+            sealed: row.get(2)?,
+            record: row.get(5)?,
+            log: row.get(6)?,
+            fence: row.get::<_, Option<i64>>(7)?.map(token),
+            branches: count(row.get(8)?, "branches of an execution")?,
+            holder: match row.get(9)? {
+                None => None,
+                Some(name) => Some(Holder {
+                    name,
+                    token: token(row.get(10)?),
+                    lease_end: row.get::<_, Option<i64>>(11)?.map(Timestamp::from_millis),
+                }),
+            },
+        })
+    }
+
+    /// The holder, if it was given this very token.
+    pub(crate) fn holder_under(&mut self, token: FenceToken) -> Option<&mut Holder> {
+        self.holder.as_mut().filter(|holder| holder.token == token)
+    }
+
+    /// What the contract decides by.
+    pub(crate) fn state(found: Option<&Self>, plan: Option<PlanEpoch>) -> RecordState {
+        let state = RecordState::new().with_plan(plan);
+        let Some(record) = found else { return state };
+        state
+            .with_head(record.head)
+            .with_fence(record.fence)
+            .with_branches(record.branches > 0)
+            .with_sealed(record.sealed)
+    }
+
+    /// Whether nothing is left that the record would have to be kept for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_none() && self.fence.is_none() && self.branches == 0 && !self.sealed
+    }
+
+    /// Adds the row of `id`, and notes its number.
+    pub(crate) fn insert(
+        &mut self,
+        connection: &Connection,
+        id: &ExecutionId,
+    ) -> Result<(), Failure> {
+        connection
+            .prepare_cached(
+                "INSERT INTO records (index_key, id, log, next_seq, closed, created_at, updated_at,
+                                      fence, holder, holder_fence, lease_end, branches, sealed)
+                 VALUES (:index_key, :id, :log, :next_seq, :closed, :created_at, :updated_at,
+                         :fence, :holder, :holder_fence, :lease_end, :branches, :sealed)",
+            )?
+            .execute(named_params! {
+                ":index_key": id.route_hash().index_key(),
+                ":id": id.as_str(),
+                ":log": self.log,
+                ":next_seq": self.next_seq(),
+                ":closed": self.head.is_some_and(|head| head.is_closed()),
+                ":created_at": self.head.map_or(0, |head| head.created_at.as_millis()),
+                ":updated_at": self.head.map_or(0, |head| head.updated_at.as_millis()),
+                ":fence": self.fence.map(|token| token.0.cast_signed()),
+                ":holder": self.holder.as_ref().map(|holder| &*holder.name),
+                ":holder_fence": self.holder.as_ref().map(|holder| holder.token.0.cast_signed()),
+                ":lease_end": self.lease_end(),
+                ":branches": self.branches.cast_signed(),
+                ":sealed": self.sealed,
+            })?;
+        self.record = connection.last_insert_rowid();
+        Ok(())
+    }
+
+    /// Writes the row back.
+    pub(crate) fn update(&self, connection: &Connection) -> Result<(), Failure> {
+        connection
+            .prepare_cached(
+                "UPDATE records
+                 SET log = :log, next_seq = :next_seq, closed = :closed, created_at = :created_at,
+                     updated_at = :updated_at, fence = :fence, holder = :holder,
+                     holder_fence = :holder_fence, lease_end = :lease_end, branches = :branches, sealed = :sealed
+                 WHERE record = :record",
+            )?
+            .execute(named_params! {
+                ":record": self.record,
+                ":log": self.log,
+                ":next_seq": self.next_seq(),
+                ":closed": self.head.is_some_and(|head| head.is_closed()),
+                ":created_at": self.head.map_or(0, |head| head.created_at.as_millis()),
+                ":updated_at": self.head.map_or(0, |head| head.updated_at.as_millis()),
+                ":fence": self.fence.map(|token| token.0.cast_signed()),
+                ":holder": self.holder.as_ref().map(|holder| &*holder.name),
+                ":holder_fence": self.holder.as_ref().map(|holder| holder.token.0.cast_signed()),
+                ":lease_end": self.lease_end(),
+                ":branches": self.branches.cast_signed(),
+                ":sealed": self.sealed,
+            })?;
+        Ok(())
+    }
+
+    /// Writes back what an append changes.
+    pub(crate) fn update_head(&self, connection: &Connection) -> Result<(), Failure> {
+        connection
+            .prepare_cached(
+                "UPDATE records SET next_seq = ?2, closed = ?3, updated_at = ?4 WHERE record = ?1",
+            )?
+            .execute((
+                self.record,
+                self.next_seq(),
+                self.head.is_some_and(|head| head.is_closed()),
+                self.head.map_or(0, |head| head.updated_at.as_millis()),
+            ))?;
+        Ok(())
+    }
+
+    /// Removes the row.
+    pub(crate) fn remove(&self, connection: &Connection) -> Result<(), Failure> {
+        connection
+            .prepare_cached("DELETE FROM records WHERE record = ?1")?
+            .execute([self.record])?;
+        Ok(())
+    }
+
+    fn lease_end(&self) -> Option<i64> {
+        Some(self.holder.as_ref()?.lease_end?.as_millis())
+    }
+
+    fn next_seq(&self) -> i64 {
+        self.head.map_or(0, |head| head.next_sequence.cast_signed())
+    }
+}
+
+/// Reads the columns `next_seq, closed, sealed, created_at, updated_at`, the first of which is column `at`.
+pub(crate) fn head(row: &Row<'_>, at: usize) -> Result<Option<LogHead>, Failure> {
+    let next = count(row.get(at)?, "events of a log")?;
+    if next == 0 {
+        return Ok(None);
+    }
+    let state = match row.get(at + 1)? {
+        false => ExecutionState::Open,
+        true => ExecutionState::Closed,
+    };
+    let created_at = Timestamp::from_millis(row.get(at + 3)?);
+    let updated_at = Timestamp::from_millis(row.get(at + 4)?);
+    Ok(Some(
+        LogHead::new(next, state, created_at, updated_at).with_sealed(row.get(at + 2)?),
+    ))
+}
+
+/// Reads the columns `epoch, fingerprint`, the first of which is column `at`.
+pub(crate) fn plan(row: &Row<'_>, at: usize) -> Result<Option<PlanEpoch>, Failure> {
+    let Some(epoch) = row.get::<_, Option<i64>>(at)? else {
+        return Ok(None);
+    };
+    let fingerprint: [u8; 16] = row.get(at + 1)?;
+    let fingerprint = PlanFingerprint(u128::from_be_bytes(fingerprint));
+    Ok(Some(PlanEpoch::new(epoch.cast_unsigned(), fingerprint)))
+}
+
+/// Reads an id.
+pub(crate) fn id(row: &Row<'_>, at: usize) -> Result<ExecutionId, Failure> {
+    let text = match row.get_ref(at)? {
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    };
+    text.and_then(|text| ExecutionId::new(text).ok())
+        .ok_or_else(|| corrupt("a stored execution id is not valid"))
+}
+
+/// The hash that an index key stands for.
+pub(crate) fn hash_of(index_key: i64) -> RouteHash {
+    RouteHash((index_key.cast_unsigned() ^ (1 << 63)).reverse_bits())
+}
+
+fn token(stored: i64) -> FenceToken {
+    FenceToken(stored.cast_unsigned())
+}
+
+fn count(stored: i64, of: &str) -> Result<u64, Failure> {
+    u64::try_from(stored).map_err(|_| corrupt(format!("the number of {of} is {stored}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_comes_back_from_its_index_key() {
+        for hash in [0, 1, 0x0123_4567_89ab_cdef, u64::MAX, 1 << 63] {
+            assert_eq!(hash_of(RouteHash(hash).index_key()), RouteHash(hash));
+        }
+    }
+}

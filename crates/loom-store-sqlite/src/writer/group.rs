@@ -1,0 +1,211 @@
+//! Group commit.
+
+use loom_spi::Limits;
+use rusqlite::{Connection, ErrorCode};
+
+use super::memory::Memory;
+use super::task::Task;
+use super::transaction::{Transaction, read_plan};
+use crate::Options;
+use crate::delete::reclaim;
+use crate::failure::{Failure, Fault, concerns_the_file};
+use crate::options::Clock;
+
+/// The most changes in one transaction.
+const MAX_CHANGES: usize = 512;
+/// A group gets no further change once it writes this much, in bytes.
+const MAX_BYTES: usize = 8 << 20;
+
+/// Gathers changes and makes them in one transaction, so that they share one sync. Each stays all or nothing with an
+/// answer of its own.
+pub(super) struct Groups {
+    connection: Connection,
+    memory: Memory,
+    limits: Limits,
+    clock: Clock,
+    waiting: Vec<Box<dyn Task>>,
+    bytes: usize,
+}
+
+/// How an attempt at a transaction ended, if nothing was in the way of all its changes.
+#[derive(PartialEq)]
+enum Attempt {
+    /// It was committed.
+    Committed,
+    /// One change met an error of its own, so all were rolled back.
+    Spoiled,
+}
+
+impl Groups {
+    pub(super) fn new(connection: Connection, options: &Options) -> Self {
+        Self {
+            connection,
+            memory: Memory::default(),
+            limits: options.limits,
+            clock: options.clock.clone(),
+            waiting: Vec::with_capacity(MAX_CHANGES),
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, task: Box<dyn Task>) {
+        if !task.is_abandoned() {
+            self.bytes += task.weight();
+            self.waiting.push(task);
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= MAX_CHANGES || self.bytes >= MAX_BYTES
+    }
+
+    /// Whether there is something to do although no change is waiting.
+    pub(super) fn has_garbage(&self) -> bool {
+        self.memory.garbage == Some(true)
+    }
+
+    /// Makes the changes that are waiting and answers them, and removes some garbage.
+    pub(super) fn commit(&mut self) {
+        self.bytes = 0;
+        let mut tasks = std::mem::take(&mut self.waiting);
+        let fault = self.make_durable(&mut tasks);
+        for task in tasks.drain(..) {
+            task.settle(fault.clone());
+        }
+        self.waiting = tasks;
+    }
+
+    /// Makes the changes, and says what was in the way of all of them, if anything was. A change that fails by
+    /// itself is answered and taken out.
+    fn make_durable(&mut self, tasks: &mut Vec<Box<dyn Task>>) -> Option<Fault> {
+        match self.attempt(tasks, false) {
+            Ok(Attempt::Committed) => None,
+            // Rare, so the common case pays nothing for it: only now is each change made revocable.
+            Ok(Attempt::Spoiled) => self.attempt(tasks, true).err(),
+            Err(fault) => Some(fault),
+        }
+    }
+
+    fn attempt(
+        &mut self,
+        tasks: &mut Vec<Box<dyn Task>>,
+        revocable: bool,
+    ) -> Result<Attempt, Fault> {
+        let attempt = self.begin().and_then(|()| {
+            if self.change(tasks, revocable)? == Attempt::Spoiled {
+                return Ok(Attempt::Spoiled);
+            }
+            self.end()
+        });
+        if !matches!(attempt, Ok(Attempt::Committed)) {
+            self.memory.clear();
+            if !self.connection.is_autocommit() {
+                // If even this fails the next BEGIN says so.
+                drop(self.connection.execute_batch("ROLLBACK"));
+            }
+        }
+        attempt
+    }
+
+    fn begin(&mut self) -> Result<(), Fault> {
+        let begin = || {
+            self.connection
+                .prepare_cached("BEGIN IMMEDIATE")?
+                .execute([])?;
+            self.connection
+                .prepare_cached("PRAGMA data_version")?
+                .query_row([], |row| row.get(0))
+        };
+        let version = begin().map_err(before_commit)?;
+        if self.memory.data_version != Some(version) {
+            self.memory.clear();
+            self.memory.data_version = Some(version);
+        }
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        tasks: &mut Vec<Box<dyn Task>>,
+        revocable: bool,
+    ) -> Result<Attempt, Fault> {
+        let plan = match self.memory.plan {
+            Some(plan) => plan,
+            None => read_plan(&self.connection).map_err(|failure| match failure {
+                Failure::Sqlite(error) => before_commit(error),
+                Failure::Refused(_) => before_commit(rusqlite::Error::InvalidQuery),
+            })?,
+        };
+        self.memory.plan = Some(plan);
+        let mut transaction = Transaction {
+            connection: &self.connection,
+            memory: &mut self.memory,
+            limits: &self.limits,
+            clock: &self.clock,
+            plan,
+        };
+        let mut at = 0;
+        while let Some(task) = tasks.get_mut(at) {
+            if revocable {
+                savepoint(&self.connection, "SAVEPOINT change")?;
+            }
+            let made = task.attempt(&mut transaction);
+            match made {
+                Ok(()) => at += 1,
+                Err(error) if concerns_the_file(&error) => return Err(before_commit(error)),
+                Err(_) if !revocable => return Ok(Attempt::Spoiled),
+                Err(error) => {
+                    transaction.memory.clear();
+                    savepoint(&self.connection, "ROLLBACK TO change")?;
+                    tasks.remove(at).settle(Some(Fault::new(error, true)));
+                }
+            }
+            if revocable {
+                savepoint(&self.connection, "RELEASE change")?;
+            }
+        }
+        if self.memory.garbage != Some(false) {
+            self.memory.garbage = Some(reclaim(&self.connection).map_err(before_commit)?);
+        }
+        Ok(Attempt::Committed)
+    }
+
+    fn end(&mut self) -> Result<Attempt, Fault> {
+        let ended = self
+            .connection
+            .prepare_cached("COMMIT")
+            .and_then(|mut commit| commit.execute([]));
+        match ended {
+            Ok(_) => Ok(Attempt::Committed),
+            Err(error) => {
+                // A commit that found no room wrote no complete commit record. Of any other failure, a failed
+                // sync above all, it is not certain that nothing of it reached the disk.
+                let known = matches!(
+                    error.sqlite_error_code(),
+                    Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy)
+                );
+                Err(Fault::new(error, known))
+            }
+        }
+    }
+
+    /// Moves the write-ahead log into the file and closes the connection.
+    pub(super) fn close(self) -> Result<(), rusqlite::Error> {
+        // Other handles may be reading from the log: then it stays, and they clean up.
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        self.connection.close().map_err(|(_, error)| error)
+    }
+}
+
+fn before_commit(error: rusqlite::Error) -> Fault {
+    Fault::new(error, true)
+}
+
+fn savepoint(connection: &Connection, sql: &str) -> Result<(), Fault> {
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.execute([]))
+        .map(|_| ())
+        .map_err(before_commit)
+}

@@ -1,0 +1,86 @@
+//! What the writer is asked to do.
+
+use loom_spi::{Operation, StoreError, StoreErrorKind};
+use tokio::sync::oneshot;
+
+use super::Transaction;
+use crate::failure::{Failure, Fault};
+
+/// A change to the store.
+pub(crate) trait Work: Send + Sync + 'static {
+    type Output: Send;
+
+    /// Makes the change, or refuses it without having written anything. It may be asked again, when a
+    /// transaction had to be rolled back because of another one in the group.
+    fn run(&self, transaction: &mut Transaction<'_>) -> Result<Self::Output, Failure>;
+
+    /// About how many bytes it writes.
+    fn weight(&self) -> usize {
+        64
+    }
+}
+
+/// A change, with whoever waits for it.
+pub(crate) trait Task: Send {
+    /// Whether nobody waits any more.
+    fn is_abandoned(&self) -> bool;
+
+    /// About how many bytes it writes.
+    fn weight(&self) -> usize;
+
+    /// Makes the change inside the transaction and keeps the answer. A refusal by the contract is an
+    /// answer; an error is SQLite's.
+    fn attempt(&mut self, transaction: &mut Transaction<'_>) -> Result<(), rusqlite::Error>;
+
+    /// Gives the answer: the one kept, now that it is durable, or the fault.
+    fn settle(self: Box<Self>, fault: Option<Fault>);
+}
+
+pub(crate) type Answer<T> = Result<T, StoreError>;
+
+/// The one implementation of [`Task`].
+pub(super) struct Request<W: Work> {
+    pub(super) operation: Operation,
+    pub(super) work: W,
+    pub(super) kept: Option<Result<W::Output, StoreErrorKind>>,
+    pub(super) reply: oneshot::Sender<Answer<W::Output>>,
+}
+
+impl<W: Work> Task for Request<W> {
+    fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn weight(&self) -> usize {
+        self.work.weight()
+    }
+
+    fn attempt(&mut self, transaction: &mut Transaction<'_>) -> Result<(), rusqlite::Error> {
+        self.kept = Some(match self.work.run(transaction) {
+            Ok(output) => Ok(output),
+            Err(Failure::Refused(kind)) => Err(kind),
+            Err(Failure::Sqlite(error)) => {
+                self.kept = None;
+                return Err(error);
+            }
+        });
+        Ok(())
+    }
+
+    fn settle(self: Box<Self>, fault: Option<Fault>) {
+        let Self {
+            operation,
+            kept,
+            reply,
+            ..
+        } = *self;
+        let answer = match (fault, kept) {
+            (Some(fault), _) => Err(fault.to_error(operation)),
+            (None, Some(kept)) => kept.map_err(|kind| StoreError::new(operation, kind)),
+            // Dropping the sender tells the caller that the outcome is unknown.
+            (None, None) => return,
+        };
+        // A caller that is gone does not want to know.
+        drop(reply.send(answer));
+    }
+}

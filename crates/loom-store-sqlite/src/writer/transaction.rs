@@ -1,0 +1,106 @@
+//! What a change sees of the store while the writer holds the write lock.
+
+use loom_spi::{ExecutionId, Limits, PlanEpoch, RecordState, Timestamp};
+use rusqlite::Connection;
+
+use super::memory::Memory;
+use crate::failure::Failure;
+use crate::options::Clock;
+use crate::record::{self, Record};
+
+/// The open transaction of a group.
+pub(crate) struct Transaction<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) memory: &'a mut Memory,
+    pub(super) limits: &'a Limits,
+    pub(super) clock: &'a Clock,
+    pub(super) plan: Option<PlanEpoch>,
+}
+
+impl<'a> Transaction<'a> {
+    pub(crate) fn connection(&self) -> &'a Connection {
+        self.connection
+    }
+
+    pub(crate) fn limits(&self) -> &'a Limits {
+        self.limits
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The plan that the store is under.
+    pub(crate) fn plan(&self) -> Option<PlanEpoch> {
+        self.plan
+    }
+
+    /// To be called with every change of the plan.
+    pub(crate) fn set_plan(&mut self, plan: PlanEpoch) {
+        self.plan = Some(plan);
+        self.memory.plan = None;
+    }
+
+    /// What is stored of an execution, and what the contract decides by.
+    pub(crate) fn find(
+        &mut self,
+        id: &ExecutionId,
+    ) -> Result<(Option<Record>, RecordState), Failure> {
+        let found = match self.memory.records.get(id) {
+            Some(record) => Some(record.clone()),
+            None => Record::find(self.connection, id)?,
+        };
+        let state = Record::state(found.as_ref(), self.plan);
+        Ok((found, state))
+    }
+
+    /// Keeps what was just written of an execution.
+    pub(crate) fn remember(&mut self, id: &ExecutionId, record: Record) {
+        self.memory.records.insert(id.clone(), record);
+    }
+
+    /// Writes a record back whole, or removes it when nothing is left of it.
+    pub(crate) fn store(&mut self, id: &ExecutionId, record: Record) -> Result<(), Failure> {
+        if record.is_empty() {
+            record.remove(self.connection)?;
+            self.memory.records.remove(id);
+        } else {
+            record.update(self.connection)?;
+            self.remember(id, record);
+        }
+        Ok(())
+    }
+
+    /// A number for a new log. Numbers of logs whose events are still there are never given again.
+    pub(crate) fn new_log(&mut self) -> Result<i64, Failure> {
+        let log = match self.memory.next_log {
+            Some(log) => log,
+            None => self
+                .connection
+                .prepare_cached("SELECT coalesce(max(log), 0) + 1 FROM events")?
+                .query_row([], |row| row.get(0))?,
+        };
+        self.memory.next_log = Some(log + 1);
+        Ok(log)
+    }
+
+    /// Tells the writer that there are events to be reclaimed.
+    pub(crate) fn leave_garbage(&mut self, log: i64) -> Result<(), Failure> {
+        self.connection
+            .prepare_cached("INSERT INTO garbage (log) VALUES (?1)")?
+            .execute([log])?;
+        self.memory.garbage = Some(true);
+        Ok(())
+    }
+}
+
+/// Reads the plan that the store is under.
+pub(super) fn read_plan(connection: &Connection) -> Result<Option<PlanEpoch>, Failure> {
+    let mut find =
+        connection.prepare_cached("SELECT epoch, fingerprint FROM shard WHERE one = 1")?;
+    let mut rows = find.query([])?;
+    match rows.next()? {
+        Some(row) => record::plan(row, 0),
+        None => Ok(None),
+    }
+}
