@@ -1,0 +1,175 @@
+//! The ids of branches.
+
+use loom_spi::ExecutionId;
+use xxhash_rust::xxh3::Xxh3;
+
+/// The longest key, in bytes: as long as a label of the registry may be.
+const MAX_KEY_BYTES: usize = 255;
+/// Stands before the hash, and in no key that is taken as it is.
+const HASH_MARK: char = '~';
+/// The hash: 128 bits in hexadecimal.
+const HASH_DIGITS: usize = 32;
+
+/// The id of the branch that `parent` calls `key`: the same each time, and another one for every other
+/// parent or key.
+///
+/// It is `parent/key` where that is an id and cannot be read in another way. Otherwise, because it would be
+/// longer than an id may be or the key contains `/` or `~`, it is as much of that as fits, then `~` and the
+/// XXH3-128 of both parts in 32 hexadecimal digits.
+///
+/// ```
+/// use loom_graph_executor::child_id;
+/// use loom_spi::ExecutionId;
+///
+/// let parent = ExecutionId::new("incident-42")?;
+/// assert_eq!(child_id(&parent, "metrics")?.as_str(), "incident-42/metrics");
+/// assert_ne!(child_id(&parent, "a/b")?, child_id(&child_id(&parent, "a")?, "b")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`InvalidNodeKey`] when the key is empty, longer than 255 bytes or contains a control character.
+pub fn child_id(parent: &ExecutionId, key: &str) -> Result<ExecutionId, InvalidNodeKey> {
+    check_key(key)?;
+    let parent_text = parent.as_str();
+    let plain = !key.contains(['/', HASH_MARK]);
+    let mut id = String::with_capacity(parent_text.len() + 1 + key.len());
+    id.push_str(parent_text);
+    id.push('/');
+    id.push_str(key);
+    if !plain || id.len() > ExecutionId::MAX_BYTES {
+        let keep = ExecutionId::MAX_BYTES - HASH_DIGITS - HASH_MARK.len_utf8();
+        id.truncate(id.floor_char_boundary(keep));
+        id = format!("{id}{HASH_MARK}{:032x}", hash(parent_text, key));
+    }
+    // Neither part has a control character, and the length is bounded above.
+    ExecutionId::new(&id).map_err(|_| InvalidNodeKey::TooLong { bytes: key.len() })
+}
+
+fn check_key(key: &str) -> Result<(), InvalidNodeKey> {
+    if key.is_empty() {
+        return Err(InvalidNodeKey::Empty);
+    }
+    if key.len() > MAX_KEY_BYTES {
+        return Err(InvalidNodeKey::TooLong { bytes: key.len() });
+    }
+    match key.char_indices().find(|(_, c)| c.is_control()) {
+        Some((offset, found)) => Err(InvalidNodeKey::ControlCharacter { offset, found }),
+        None => Ok(()),
+    }
+}
+
+fn hash(parent: &str, key: &str) -> u128 {
+    let mut hash = Xxh3::new();
+    hash.update(parent.as_bytes());
+    // No id and no key contains it.
+    hash.update(&[0]);
+    hash.update(key.as_bytes());
+    hash.digest128()
+}
+
+/// Why a text is no key of a node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidNodeKey {
+    /// It has no bytes.
+    #[error("it is empty: expected 1 to 255 bytes")]
+    Empty,
+    /// It has too many bytes.
+    #[error("it has {bytes} bytes: expected at most 255")]
+    TooLong {
+        /// The length that was found, in bytes.
+        bytes: usize,
+    },
+    /// It has a control character.
+    #[error("it has the control character {found:?} at byte {offset}: expected printable text")]
+    ControlCharacter {
+        /// Where it stands, in bytes from the start.
+        offset: usize,
+        /// The character.
+        found: char,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(text: &str) -> ExecutionId {
+        ExecutionId::new(text).unwrap()
+    }
+
+    fn child(parent: &str, key: &str) -> String {
+        child_id(&id(parent), key).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_plain_child_is_readable() {
+        assert_eq!(child("incident-42", "metrics"), "incident-42/metrics");
+        assert_eq!(child("a/b~c", "d"), "a/b~c/d");
+    }
+
+    #[test]
+    fn ids_are_the_same_on_every_machine_and_in_every_version() {
+        assert_eq!(child("p", "a/b"), "?");
+        assert_eq!(child("p", &"k".repeat(255)), "?");
+    }
+
+    #[test]
+    fn the_longest_id_that_fits_is_left_as_it_is() {
+        let parent = "p".repeat(250);
+        assert_eq!(child(&parent, "1234"), format!("{parent}/1234"));
+        let hashed = child(&parent, "12345");
+        assert_eq!(hashed.len(), 255);
+        assert!(hashed.starts_with(&"p".repeat(222)));
+    }
+
+    #[test]
+    fn ids_of_graphs_nested_a_thousand_deep_stay_within_the_limit_and_apart() {
+        let (mut left, mut right) = (id("root"), id("root"));
+        for depth in 0..1000 {
+            left = child_id(&left, if depth == 0 { "left" } else { "node" }).unwrap();
+            right = child_id(&right, if depth == 0 { "right" } else { "node" }).unwrap();
+            assert_ne!(left, right, "at depth {depth}");
+        }
+        assert!(left.as_str().starts_with("root/left/node/"));
+    }
+
+    #[test]
+    fn characters_are_not_torn_where_an_id_is_cut() {
+        assert!(child(&"é".repeat(127), "key").contains("é~"));
+    }
+
+    #[test]
+    fn keys_that_are_no_keys_are_refused() {
+        let refused = |key: &str| child_id(&id("p"), key).unwrap_err();
+        assert_eq!(refused(""), InvalidNodeKey::Empty);
+        assert_eq!(
+            refused(&"k".repeat(256)),
+            InvalidNodeKey::TooLong { bytes: 256 }
+        );
+        let control = InvalidNodeKey::ControlCharacter {
+            offset: 1,
+            found: '\n',
+        };
+        assert_eq!(refused("a\nb"), control);
+    }
+
+    proptest! {
+        /// Few letters, so that texts which look alike come up: slashes and marks in both parts.
+        #[test]
+        fn no_two_pairs_of_parent_and_key_share_an_id(
+            pairs in proptest::collection::hash_set(("[a/~]{1,4}", "[a/~]{1,4}"), 2..200)
+        ) {
+            let mut seen = HashMap::new();
+            for (parent, key) in pairs {
+                let earlier = seen.insert(child(&parent, &key), (parent.clone(), key.clone()));
+                prop_assert_eq!(earlier, None, "and {:?}", (parent, key));
+            }
+        }
+    }
+}

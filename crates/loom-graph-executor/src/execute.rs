@@ -1,0 +1,133 @@
+//! Running a graph.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::future::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use loom_spi::{
+    BranchRegistry, DispatchError, DispatchRequest, ExecutionDispatcher, ExecutionId,
+    RecordLineage, StoreError, StoreErrorKind,
+};
+
+use crate::run::GraphRun;
+use crate::{GraphError, GraphNode, GraphOptions, GraphOutcome, NodeOutcome};
+
+/// Runs each node as an execution of its own, and returns when all have settled.
+///
+/// Nodes run through `dispatcher`, up to `limit` at a time, as soon as all nodes that they wait for have
+/// completed; they are handed those outputs. Before a node is dispatched, `registry` learns that its execution
+/// is a branch of the parent, so that `registry.children(parent)` enumerates exactly the executions that were
+/// begun. A node that fails keeps only those from running that wait for it.
+///
+/// Running the same graph again under the same parent resumes it: ids are the same
+/// ([`child_id`](crate::child_id)), so the dispatcher returns recorded outcomes, joins what runs, and runs
+/// what is missing.
+///
+/// Nothing is spawned: the branches run where the dispatcher runs them, and the returned future is polled
+/// where it is awaited. Time and memory for the graph are linear in its nodes and edges; beyond that,
+/// memory grows with `limit` and with the outputs.
+///
+/// # Errors
+/// [`GraphError`] when the graph can never run; nothing has been dispatched then. What becomes of the single
+/// nodes is no error but in the outcome.
+///
+/// # Panics
+/// When the observer does. A dispatcher or registry that panics makes the node that it ran
+/// [`Panicked`](NodeOutcome::Panicked).
+///
+/// # Cancel safety
+/// Dropping it stops waiting and starts no more nodes. Executions that were dispatched go on; run the graph again to
+/// join them.
+///
+/// # Examples
+/// ```
+/// use loom_graph_executor::{GraphError, GraphNode, GraphOptions, execute_graph};
+/// use loom_spi::{BranchRegistry, ExecutionDispatcher, ExecutionId};
+///
+/// async fn investigate(
+///     dispatcher: &dyn ExecutionDispatcher,
+///     registry: &dyn BranchRegistry,
+///     incident: ExecutionId,
+/// ) -> Result<(), GraphError> {
+///     let nodes = vec![
+///         GraphNode::new("metrics", "analyse-metrics"),
+///         GraphNode::new("logs", "analyse-logs"),
+///         GraphNode::new("report", "write-report").after(["metrics", "logs"]),
+///     ];
+///     let options = GraphOptions::new(incident).with_limit(2);
+///     for node in execute_graph(dispatcher, registry, nodes, options).await?.nodes {
+///         println!("{} ({}): {}", node.key, node.execution, node.outcome);
+///     }
+///     Ok(())
+/// }
+/// ```
+pub async fn execute_graph<D, R>(
+    dispatcher: &D,
+    registry: &R,
+    nodes: Vec<GraphNode>,
+    options: GraphOptions,
+) -> Result<GraphOutcome, GraphError>
+where
+    D: ExecutionDispatcher + ?Sized,
+    R: BranchRegistry + ?Sized,
+{
+    let mut run = GraphRun::new(nodes, &options)?;
+    let mut branches = FuturesUnordered::new();
+    loop {
+        while branches.len() < options.limit {
+            let Some((number, request)) = run.next() else {
+                break;
+            };
+            let label = run.key(number).to_owned();
+            let lineage = RecordLineage::new(options.parent.clone(), request.id.clone(), label);
+            branches.push(branch(dispatcher, registry, number, lineage, request));
+        }
+        match branches.next().await {
+            Some((number, outcome)) => run.settle(number, outcome),
+            None => return Ok(run.into_outcome()),
+        }
+    }
+}
+
+async fn branch<D, R>(
+    dispatcher: &D,
+    registry: &R,
+    number: u32,
+    lineage: RecordLineage,
+    request: DispatchRequest,
+) -> (u32, NodeOutcome)
+where
+    D: ExecutionDispatcher + ?Sized,
+    R: BranchRegistry + ?Sized,
+{
+    let run = async {
+        match registry.record_lineage(lineage).await {
+            Ok(()) => dispatcher.dispatch(request).await,
+            Err(error) => Err(no_branch(request.id, error)),
+        }
+    };
+    let outcome = match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(result) => result.into(),
+        Err(panic) => NodeOutcome::Panicked {
+            message: panic_message(&*panic),
+        },
+    };
+    (number, outcome)
+}
+
+fn no_branch(id: ExecutionId, error: StoreError) -> DispatchError {
+    match error.kind() {
+        StoreErrorKind::LineageConflict { .. } => DispatchError::IdTaken {
+            id,
+            reason: error.kind().to_string(),
+        },
+        _ => DispatchError::Store { id, source: error },
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&'static str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without a message").to_owned()
+}
