@@ -23,7 +23,7 @@ pub(crate) struct Member {
     pub(crate) has_description: bool,
     pub(crate) has_license: bool,
     pub(crate) has_readme: bool,
-    /// Whether CHANGELOG.md has a section for it.
+    /// Whether it has a CHANGELOG.md to which the one of the project leads.
     pub(crate) has_changelog: bool,
     /// Whether it takes its lints from the workspace.
     pub(crate) inherits_lints: bool,
@@ -124,12 +124,13 @@ impl Package {
         let manifest: Manifest =
             toml::from_str(&fs::read_to_string(manifest_path).unwrap()).unwrap();
         let beside = |file: String| manifest_path.with_file_name(file).is_file();
-        let heading = format!("## {}", self.name);
+        let file = format!("crates/{}/CHANGELOG.md", self.name);
         Member {
             has_description: self.description.is_some(),
             has_license: self.license.is_some(),
             has_readme: self.readme.is_some_and(beside),
-            has_changelog: changelog.lines().any(|line| line == heading),
+            has_changelog: beside("CHANGELOG.md".to_owned())
+                && changelog.contains(&format!("]({file})")),
             published: self.publish.is_none_or(|registries| !registries.is_empty()),
             inherits_lints: manifest.lints.workspace,
             dependencies: self.dependencies.into_iter().map(Into::into).collect(),

@@ -67,7 +67,10 @@ fn package(member: &Member, workspace: &Workspace, found: &mut Vec<String>) {
         (member.inherits_lints, "`[lints] workspace = true`"),
     ];
     if member.published {
-        needs.push((member.has_changelog, "a section in CHANGELOG.md"));
+        needs.push((
+            member.has_changelog,
+            "a CHANGELOG.md, and a link to it in the CHANGELOG.md of the project",
+        ));
     }
     for (there, what) in needs {
         if !there {
