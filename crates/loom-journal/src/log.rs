@@ -79,15 +79,13 @@ impl Log {
             let request = Append::new(self.id.clone(), self.next_sequence, vec![event.clone()]);
             self.in_doubt = true;
             let sent = Instant::now();
-            let error = match self.store.append(request.with_fence(self.fence)).await {
-                Ok(_) => {
-                    let sequence = self.next_sequence;
-                    self.next_sequence += 1;
-                    self.in_doubt = false;
-                    self.confirmed.note(sent);
-                    return Ok(Written::At(sequence));
-                }
-                Err(error) => error,
+            let sent_off = request.with_fence(self.fence);
+            let Err(error) = self.store.append(sent_off).await else {
+                let sequence = self.next_sequence;
+                self.next_sequence += 1;
+                self.in_doubt = false;
+                self.confirmed.note(sent);
+                return Ok(Written::At(sequence));
             };
             let again = match error.kind() {
                 StoreErrorKind::SequenceConflict { .. }
