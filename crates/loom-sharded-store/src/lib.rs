@@ -1,1 +1,40 @@
 #![doc = include_str!("../README.md")]
+
+mod append;
+mod builder;
+mod cache;
+mod capabilities;
+mod compare;
+mod connect;
+mod converge;
+mod core;
+mod delete;
+mod drain;
+mod error;
+mod fencing;
+mod first_plan;
+mod gate;
+mod ledger;
+mod lineage;
+mod list;
+mod migrate;
+mod moves;
+mod planner;
+mod publish;
+mod read;
+mod resolve;
+mod routing;
+mod settle;
+mod shard;
+mod stats;
+mod store;
+
+pub use builder::ShardedStoreBuilder;
+pub use connect::Connect;
+pub use drain::{BucketDrain, DrainReport};
+pub use error::{OpenError, PlanChangeError};
+pub use migrate::{MigrateError, Migrated};
+pub use publish::Published;
+pub use settle::Settled;
+pub use stats::Stats;
+pub use store::ShardedStore;

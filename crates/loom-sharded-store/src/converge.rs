@@ -1,0 +1,192 @@
+//! Coming to one plan with the shards, while operations run.
+
+use std::sync::Arc;
+
+use loom_shard_plan::{ShardId, ShardPlan};
+use loom_spi::{PlanEpoch, StoreError, StoreErrorKind};
+
+use crate::core::Core;
+use crate::ledger::{Attempt, publishable};
+use crate::planner::Planner;
+use crate::routing::Routing;
+use crate::shard::Shard;
+use crate::{OpenError, PlanChangeError};
+
+/// How often one operation starts again before its caller is told: each time some plan has been published
+/// meanwhile.
+const MOST: u32 = 32;
+
+/// How often an operation has started again.
+#[derive(Debug, Default)]
+pub(crate) struct Restarts(u32);
+
+impl Core {
+    /// Whether an operation under `routing` may meet a shard that is under another plan.
+    #[inline]
+    pub(crate) fn may_restart(&self, routing: &Routing) -> bool {
+        self.offers.ledgers && routing.epoch().is_some()
+    }
+
+    /// Removes what made an operation under plan `seen` fail, if that was a difference of plans: then it may
+    /// start again. Otherwise the error stands.
+    pub(crate) async fn converge(
+        &self,
+        restarts: &mut Restarts,
+        seen: Option<PlanEpoch>,
+        error: StoreError,
+    ) -> Result<(), StoreError> {
+        let (Some(seen), true) = (seen, self.offers.ledgers) else {
+            return Err(error);
+        };
+        let Some(shard) = error.shard().map(ShardId) else {
+            return Err(error);
+        };
+        let remedy = match error.kind() {
+            StoreErrorKind::StalePlan { .. } => Remedy::Follow,
+            StoreErrorKind::ShardBehind { .. } => Remedy::Raise,
+            StoreErrorKind::Unavailable { outcome_known, .. } => Remedy::AskOthers {
+                may_repeat: *outcome_known,
+            },
+            _ => return Err(error),
+        };
+        if restarts.0 >= MOST {
+            return Err(error);
+        }
+        restarts.0 += 1;
+        match self.apply(remedy, seen, shard).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(error),
+            // The refusal is what the operation met; why it could not be helped is its cause.
+            Err(cause) => Err(error.with_source(cause)),
+        }
+    }
+
+    /// Says whether the operation may start again.
+    async fn apply(
+        &self,
+        remedy: Remedy,
+        seen: PlanEpoch,
+        shard: ShardId,
+    ) -> Result<bool, PlanChangeError> {
+        let shard = match remedy {
+            Remedy::Follow | Remedy::Raise => shard,
+            Remedy::AskOthers { .. } => match self.ahead_of(seen, shard).await {
+                Some(ahead) => ahead,
+                None => return Ok(false),
+            },
+        };
+        let may_repeat = !matches!(remedy, Remedy::AskOthers { may_repeat: false });
+        let mut planner = self.planner.lock().await;
+        if self.current.load().epoch() != Some(seen) {
+            // Another operation was faster.
+            return Ok(may_repeat);
+        }
+        let Some(shard) = planner.known.get(&shard).cloned() else {
+            return Ok(false);
+        };
+        match remedy {
+            Remedy::Raise => self.raise(&planner, seen, &shard).await,
+            Remedy::Follow | Remedy::AskOthers { .. } => {
+                Ok(self.follow(&mut planner, seen, &shard).await? && may_repeat)
+            }
+        }
+    }
+
+    /// A shard, other than the one that does not answer, that is under a newer plan than `seen`: the silent
+    /// one may have left the plan. Takes no lock, since it may be asked for by many operations at once.
+    async fn ahead_of(&self, seen: PlanEpoch, silent: ShardId) -> Option<ShardId> {
+        let routing = self.current.load_full();
+        if routing.epoch() != Some(seen) {
+            return Some(silent);
+        }
+        let others = routing.sides().filter(|side| side.id() != silent);
+        for other in others.map(|side| side.shard().clone()) {
+            // One that is silent too says nothing about the plan.
+            if let Ok(Some(epoch)) = other.epoch().await
+                && epoch.epoch > seen.epoch
+            {
+                return Some(other.id);
+            }
+        }
+        None
+    }
+
+    /// Adopts the newer plan of a shard. Says no when it has none.
+    pub(crate) async fn follow(
+        &self,
+        planner: &mut Planner,
+        seen: PlanEpoch,
+        shard: &Shard,
+    ) -> Result<bool, PlanChangeError> {
+        match shard.plan().await? {
+            Some(plan) if plan.epoch() > seen.epoch => {
+                self.install(planner, plan).await?;
+                self.counters.newer_plans.count();
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Brings a shard that is one epoch behind, or that joins, up to the present plan.
+    async fn raise(
+        &self,
+        planner: &Planner,
+        seen: PlanEpoch,
+        shard: &Shard,
+    ) -> Result<bool, PlanChangeError> {
+        let routing = self.current.load_full();
+        let Some(plan) = routing.plan() else {
+            return Ok(false);
+        };
+        let current = shard.epoch().await?;
+        match current {
+            // Somebody has raised it; if it is ahead by now, the next attempt will find out.
+            Some(current) if current.epoch >= seen.epoch => return Ok(true),
+            Some(current) if current.epoch + 1 < seen.epoch => {
+                let shard = shard.id;
+                let current = Some(current);
+                return Err(PlanChangeError::FarBehind {
+                    shard,
+                    current,
+                    expected: seen,
+                });
+            }
+            Some(_) => {}
+            None => planner.verify(shard).await?,
+        }
+        if shard.publish(&publishable(plan), current).await? == Attempt::Taken {
+            self.counters.shards_raised.count();
+        }
+        Ok(true)
+    }
+
+    /// Makes `plan` the one that operations run under. Operations of the old one run on where shards check
+    /// epochs, since those refuse them; elsewhere this waits until they are over.
+    pub(crate) async fn install(
+        &self,
+        planner: &mut Planner,
+        plan: Arc<ShardPlan>,
+    ) -> Result<(), OpenError> {
+        planner.connect_missing(&plan).await?;
+        let now = self.current.load_full();
+        let next = Arc::new(Routing::planned(plan, &planner.known, Some(&now))?);
+        if self.offers.ledgers {
+            self.gate.replace(&next);
+        } else {
+            self.gate.exchange(&now, &next).await;
+        }
+        self.current.store(next);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Remedy {
+    /// The shard has a newer plan.
+    Follow,
+    /// The shard has an older plan.
+    Raise,
+    /// The shard does not answer.
+    AskOthers { may_repeat: bool },
+}

@@ -1,0 +1,136 @@
+//! The shards that a change of plan works on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loom_shard_plan::{ShardId, ShardPlan};
+use loom_spi::{DeploymentId, StoreError};
+
+use crate::core::Offers;
+use crate::shard::Shard;
+use crate::{Connect, OpenError};
+
+/// Every shard that is connected, whether the plan names it or not, and how to reach more.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    pub(crate) known: BTreeMap<ShardId, Shard>,
+    pub(crate) deployment: Option<DeploymentId>,
+    pub(crate) connect: Option<Arc<dyn Connect>>,
+    pub(crate) offers: Offers,
+}
+
+impl Planner {
+    /// The shards that a store is opened with: at least one, each under its own number, and either all with
+    /// a ledger or none.
+    pub(crate) fn new(
+        shards: Vec<Shard>,
+        deployment: Option<DeploymentId>,
+        connect: Option<Arc<dyn Connect>>,
+    ) -> Result<Self, OpenError> {
+        let mut known: BTreeMap<ShardId, Shard> = BTreeMap::new();
+        let mut offers: Option<(ShardId, Offers)> = None;
+        for shard in shards {
+            let (id, own) = (shard.id, Offers::of(&*shard.store));
+            offers = Some(match offers {
+                None => (id, own),
+                Some((other, so_far)) if so_far.ledgers == own.ledgers => (other, so_far.and(own)),
+                Some((other, so_far)) => {
+                    let (with, without) = if so_far.ledgers {
+                        (other, id)
+                    } else {
+                        (id, other)
+                    };
+                    return Err(OpenError::MixedLedgers { with, without });
+                }
+            });
+            if known.insert(id, shard).is_some() {
+                return Err(OpenError::DuplicateShard { shard: id });
+            }
+        }
+        let (first, offers) = offers.ok_or(OpenError::NoShards)?;
+        if deployment.is_some() && !offers.ledgers {
+            let what = "stating the deployment";
+            return Err(OpenError::NoLedger { what, shard: first });
+        }
+        Ok(Self {
+            known,
+            deployment,
+            connect,
+            offers,
+        })
+    }
+
+    /// Connects to the shards of `plan` that are not known yet.
+    pub(crate) async fn connect_missing(&mut self, plan: &ShardPlan) -> Result<(), OpenError> {
+        for shard in plan.shards().iter().map(loom_shard_plan::Shard::id) {
+            if self.known.contains_key(&shard) {
+                continue;
+            }
+            let Some(connect) = self.connect.clone() else {
+                return Err(OpenError::MissingShard { shard });
+            };
+            let location = self.location_of(shard).await;
+            let store = connect
+                .connect(shard, location.as_deref())
+                .await
+                .map_err(|source| OpenError::Connect { shard, source })?;
+            self.admit(Shard { id: shard, store }).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes a shard in, if it is the one it should be and offers what the others do.
+    pub(crate) async fn admit(&mut self, shard: Shard) -> Result<(), OpenError> {
+        let offers = Offers::of(&*shard.store);
+        if offers.ledgers != self.offers.ledgers {
+            let other = self.known.keys().next().copied().unwrap_or(shard.id);
+            let (with, without) = if offers.ledgers {
+                (shard.id, other)
+            } else {
+                (other, shard.id)
+            };
+            return Err(OpenError::MixedLedgers { with, without });
+        }
+        if let Some(what) = self.offers.missing_from(offers) {
+            return Err(OpenError::LessCapable {
+                shard: shard.id,
+                what,
+            });
+        }
+        self.verify_unless_unused(&shard).await?;
+        self.known.insert(shard.id, shard);
+        Ok(())
+    }
+
+    /// Refuses a store that is not the shard of this deployment that it should be, if one was stated.
+    pub(crate) async fn verify(&self, shard: &Shard) -> Result<(), StoreError> {
+        match &self.deployment {
+            Some(deployment) => shard.verify(deployment).await,
+            None => Ok(()),
+        }
+    }
+
+    /// As [`verify`](Self::verify), but takes an unused store: it becomes a shard when a plan that names it
+    /// is published.
+    pub(crate) async fn verify_unless_unused(&self, shard: &Shard) -> Result<(), StoreError> {
+        if self.deployment.is_some() && shard.identity().await?.is_some() {
+            self.verify(shard).await
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What the first directory that knows it says about a shard. A hint for the resolver: a directory that
+    /// cannot be read is passed over.
+    async fn location_of(&self, shard: ShardId) -> Option<String> {
+        if !self.offers.ledgers {
+            return None;
+        }
+        for other in self.known.values() {
+            if let Ok(Some(location)) = other.location_of(shard.get()).await {
+                return Some(location);
+            }
+        }
+        None
+    }
+}
