@@ -45,10 +45,13 @@ impl ShardPlan {
         topology.check(buckets)?;
         let claims: Vec<Claim> = topology
             .members()
-            .map(|shard| Claim::new(shard.weight(), 0, topology.pins_to(shard.id())))
+            .iter()
+            .zip(topology.pin_counts())
+            .map(|(shard, pinned)| Claim::new(shard.weight(), 0, pinned))
             .collect();
         let mut blocks = topology
             .members()
+            .iter()
             .zip(targets(buckets, &claims))
             .zip(&claims)
             .flat_map(|((shard, target), claim)| {
@@ -62,7 +65,7 @@ impl ShardPlan {
             epoch: 1,
             hash,
             modulus: Modulus::new(buckets),
-            shards: topology.members().collect(),
+            shards: topology.members().into(),
             table,
         })
     }

@@ -139,10 +139,19 @@ impl ShardPlan {
             })
     }
 
+    /// The migrating buckets as a set.
+    #[must_use]
+    pub fn migrating_buckets(&self) -> BucketSet {
+        self.select(|slot| !slot.is_settled())
+    }
+
     /// Whether any bucket is migrating. Looks at every bucket.
     #[must_use]
     pub fn is_migrating(&self) -> bool {
-        self.table.iter().any(|slot| !slot.is_settled())
+        // Without a way out in the middle the compiler makes vector code of it.
+        self.table
+            .iter()
+            .fold(false, |found, slot| found | !slot.is_settled())
     }
 
     /// The buckets that `shard` takes new executions of: settled there, or migrating to it.
@@ -177,17 +186,18 @@ impl ShardPlan {
     /// names.
     pub(crate) fn followed_by(
         &self,
-        shards: impl Iterator<Item = Shard>,
+        mut shards: Vec<Shard>,
         table: Box<[Slot]>,
     ) -> Result<Self, PlanError> {
-        let named = Named::new(&table);
+        if shards.iter().any(Shard::is_leaving) {
+            let named = Named::new(&table);
+            shards.retain(|shard| !shard.is_leaving() || named.has(shard.id()));
+        }
         Ok(Self {
             epoch: self.next_epoch()?,
             hash: self.hash,
             modulus: self.modulus,
-            shards: shards
-                .filter(|shard| !shard.is_leaving() || named.has(shard.id()))
-                .collect(),
+            shards: shards.into_boxed_slice(),
             table,
         })
     }

@@ -23,11 +23,27 @@ pub(crate) struct Segment<'a> {
 pub(crate) struct Segments<'a> {
     table: &'a [Slot],
     first: usize,
+    /// Where the stretch of runs of length 1 ends; known while it is above `first`.
+    uneven: usize,
 }
 
 impl<'a> Segments<'a> {
     pub(crate) const fn new(table: &'a [Slot]) -> Self {
-        Self { table, first: 0 }
+        Self {
+            table,
+            first: 0,
+            uneven: 0,
+        }
+    }
+
+    /// The buckets from `first` on up to the next run of more than one.
+    fn uneven(&mut self) -> &'a [Slot] {
+        let rest = self.table.get(self.first..).unwrap_or_default();
+        if self.uneven <= self.first {
+            let equal = rest.windows(2).position(|two| two[0] == two[1]);
+            self.uneven = self.first + equal.unwrap_or(rest.len());
+        }
+        rest.get(..self.uneven - self.first).unwrap_or_default()
     }
 }
 
@@ -39,7 +55,7 @@ impl<'a> Iterator for Segments<'a> {
         let head = rest.first()?;
         let run = rest.iter().take_while(|slot| *slot == head).count();
         let (period, len) = if run == 1 {
-            longest_cycle(rest)
+            longest_cycle(self.uneven())
         } else {
             (1, run)
         };
@@ -53,40 +69,29 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
-/// The period and the length of the longest cycle that `rest` starts with; `(1, 1)` if none.
+/// The period and the length of the longest cycle at the start of a stretch of runs of length 1;
+/// `(1, 1)` if there is none.
 ///
-/// A cycle has 2 to [`MAX_CYCLE`] placements, comes at least twice, and no two neighbours in it
-/// are equal: runs are for that. Of equally long ones the one with the shortest period.
-fn longest_cycle(rest: &[Slot]) -> (usize, usize) {
+/// A cycle has 2 to [`MAX_CYCLE`] placements and comes at least twice. Of equally long ones the one
+/// with the shortest period.
+fn longest_cycle(uneven: &[Slot]) -> (usize, usize) {
     let mut best = (1, 1);
-    for period in 2..=MAX_CYCLE.min(rest.len() / 2) {
+    for period in 2..=MAX_CYCLE.min(uneven.len() / 2) {
         // A multiple of a period that holds this far breaks where that one breaks.
-        if best.0 > 1 && period % best.0 == 0 && best.1 >= period {
+        if uneven[period] != uneven[0] || best.0 > 1 && period % best.0 == 0 && best.1 >= period {
             continue;
         }
-        let len = cycle_len(rest, period);
-        if len >= 2 * period && len > best.1 {
+        let repeated = uneven[period..]
+            .iter()
+            .zip(uneven)
+            .take_while(|(a, b)| a == b)
+            .count();
+        let len = period + repeated;
+        if repeated >= period && len > best.1 {
             best = (period, len);
-            if len == rest.len() {
-                break;
-            }
         }
     }
     best
-}
-
-/// How many placements at the start of `rest` repeat with `period` and differ from their
-/// neighbours.
-fn cycle_len(rest: &[Slot], period: usize) -> usize {
-    let (pattern, later) = rest.split_at(period);
-    if later.first() != pattern.first() || pattern.windows(2).any(|two| two[0] == two[1]) {
-        return 0;
-    }
-    // Wraps into a neighbour that is equal to it.
-    if pattern.first() == pattern.last() {
-        return 0;
-    }
-    period + later.iter().zip(rest).take_while(|(a, b)| a == b).count()
 }
 
 /// Tables have at most 65,536 buckets.

@@ -73,6 +73,6 @@ impl ShardPlan {
             let buckets = settled.into_iter().collect::<BucketSet>();
             return Err(PlanError::NotMigrating { buckets });
         }
-        self.followed_by(self.shards.iter().copied(), table)
+        self.followed_by(self.shards.to_vec(), table)
     }
 }

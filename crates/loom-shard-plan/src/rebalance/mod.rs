@@ -1,13 +1,14 @@
 //! From one topology to another with the fewest moves.
 
+mod bits;
 mod moves;
 pub(crate) mod quota;
+mod runs;
 mod topology;
 
 pub use topology::Topology;
 
-use crate::placement::Slot;
-use crate::{BucketSet, PlanError, Shard, ShardId, ShardPlan};
+use crate::{PlanError, Shard, ShardId, ShardPlan};
 use moves::Moves;
 use quota::{Claim, targets};
 
@@ -112,30 +113,22 @@ impl ShardPlan {
     /// [`PlanError::MoreShardsThanBuckets`]; [`PlanError::NoSuchBucket`] and
     /// [`PlanError::NoSuchShard`] for pins that name what is not there; [`PlanError::LastEpoch`].
     pub fn rebalance(&self, topology: &Topology) -> Result<Self, PlanError> {
-        let migrating = self.select(|slot| !slot.is_settled());
-        if !migrating.is_empty() {
-            return Err(PlanError::StillMigrating { buckets: migrating });
+        if self.is_migrating() {
+            return Err(PlanError::StillMigrating {
+                buckets: self.migrating_buckets(),
+            });
         }
         topology.check(self.bucket_count())?;
 
         let shards = topology.merged_with(&self.shards);
-        let mut moves = Moves::new(&shards, &self.table);
-        for (bucket, shard) in topology.pins() {
-            moves.pin(bucket, shard);
-        }
+        let moves = Moves::new(&shards, &self.table, topology.pins());
         let claims: Vec<Claim> = shards
             .iter()
             .zip(moves.holdings())
             .map(|(shard, held)| Claim::new(shard.weight(), held.total, held.pinned))
             .collect();
         let table = moves.towards(&targets(self.bucket_count(), &claims));
-        self.followed_by(shards.into_iter(), table)
-    }
-
-    /// The migrating buckets as a set: what [`PlanError::StillMigrating`] would name.
-    #[must_use]
-    pub fn migrating_buckets(&self) -> BucketSet {
-        self.select(|slot: Slot| !slot.is_settled())
+        self.followed_by(shards, table)
     }
 }
 

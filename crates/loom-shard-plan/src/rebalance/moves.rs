@@ -1,5 +1,14 @@
 //! Which buckets move, and where to.
+//!
+//! How many each shard gives and gets is settled before. Which ones is free, and is chosen so that
+//! the plan stays few runs: small runs go as a whole, what is left of an excess is cut from the end
+//! of a run, next to something that moves too, and a receiver's own runs are made longer first.
+//! Everything here goes by run, not by bucket: there are few.
 
+use std::cmp::Reverse;
+
+use super::bits::Bits;
+use super::runs::{GiverRuns, Run};
 use crate::placement::Slot;
 use crate::{Shard, ShardId};
 
@@ -10,41 +19,55 @@ pub(super) struct Holding {
     pub(super) pinned: u32,
 }
 
-/// A settled table on its way to new targets. Shards are numbered by their place in the list.
+/// A settled table on its way to new targets. Shards go by their place in the list of shards.
 pub(super) struct Moves<'a> {
     shards: &'a [Shard],
-    old: &'a [Slot],
-    /// Where each bucket is to be.
-    owner: Vec<u16>,
-    pinned: Vec<bool>,
+    /// The place of each id in `shards`.
+    places: Vec<u16>,
+    table: Box<[Slot]>,
+    pinned: Option<Bits>,
     holdings: Vec<Holding>,
+    runs: Vec<Run>,
 }
 
 impl<'a> Moves<'a> {
-    pub(super) fn new(shards: &'a [Shard], old: &'a [Slot]) -> Self {
-        let mut place = vec![
-            0_u16;
+    /// `pins` must name shards of the list, `old` be settled.
+    pub(super) fn new(
+        shards: &'a [Shard],
+        old: &[Slot],
+        pins: impl Iterator<Item = (u32, ShardId)>,
+    ) -> Self {
+        let mut places = vec![
+            0;
             shards
                 .last()
                 .map_or(0, |shard| usize::from(shard.id().0) + 1)
         ];
-        for (at, shard) in (0..).zip(shards) {
-            place[usize::from(shard.id().0)] = at;
+        for (place, shard) in (0..).zip(shards) {
+            places[usize::from(shard.id().0)] = place;
         }
-        let owner: Vec<u16> = old
-            .iter()
-            .map(|slot| place[usize::from(slot.to().0)])
-            .collect();
+        let mut table: Box<[Slot]> = old.into();
         let mut holdings = vec![Holding::default(); shards.len()];
-        for at in &owner {
-            holdings[usize::from(*at)].total += 1;
+        let mut pinned: Option<Bits> = None;
+        for (bucket, shard) in pins {
+            pinned
+                .get_or_insert_with(|| Bits::new(old.len()))
+                .set(bucket, 1);
+            let slot = &mut table[bucket as usize];
+            *slot = Slot::migrating(slot.from(), shard);
+            holdings[usize::from(places[usize::from(shard.0)])].pinned += 1;
+        }
+        let runs = Run::all(&table, &places, pinned.as_ref());
+        for run in &runs {
+            holdings[usize::from(run.owner)].total += run.len;
         }
         Self {
             shards,
-            old,
-            owner,
-            pinned: Vec::new(),
+            places,
+            table,
+            pinned,
             holdings,
+            runs,
         }
     }
 
@@ -52,58 +75,131 @@ impl<'a> Moves<'a> {
         &self.holdings
     }
 
-    /// Puts a bucket where it is pinned; it will not move again.
-    pub(super) fn pin(&mut self, bucket: u32, shard: ShardId) {
-        let bucket = bucket as usize;
-        let Ok(to) = self.shards.binary_search_by_key(&shard, Shard::id) else {
-            return;
-        };
-        if self.pinned.is_empty() {
-            self.pinned = vec![false; self.old.len()];
-        }
-        self.pinned[bucket] = true;
-        self.holdings[usize::from(self.owner[bucket])].total -= 1;
-        self.holdings[to].total += 1;
-        self.holdings[to].pinned += 1;
-        self.owner[bucket] = u16::try_from(to).unwrap_or(u16::MAX);
-    }
-
     /// The table in which every shard has its target: what is above it moves to what is below it,
     /// and nothing else.
-    ///
-    /// Shards give their highest buckets, and receivers take them in order, so that what moves
-    /// from one shard to another is few ranges.
-    pub(super) fn towards(mut self, targets: &[u32]) -> Box<[Slot]> {
-        let totals = self.holdings.iter().map(|holding| holding.total);
-        let mut give: Vec<u32> = totals
-            .clone()
-            .zip(targets)
+    pub(super) fn towards(self, targets: &[u32]) -> Box<[Slot]> {
+        let totals = || {
+            self.holdings
+                .iter()
+                .map(|holding| holding.total)
+                .zip(targets)
+        };
+        let excess: Vec<u32> = totals()
             .map(|(total, target)| total.saturating_sub(*target))
             .collect();
-        let mut moving = Vec::new();
-        for bucket in (0..self.owner.len()).rev() {
-            let left = &mut give[usize::from(self.owner[bucket])];
-            if *left > 0 && !self.pinned.get(bucket).is_some_and(|pinned| *pinned) {
-                *left -= 1;
-                moving.push(bucket);
+        let need: Vec<u32> = totals()
+            .map(|(total, target)| target.saturating_sub(total))
+            .collect();
+        if excess.iter().all(|excess| *excess == 0) {
+            return self.table;
+        }
+        let loose = self.release(&excess, &need);
+        self.hand_over(&loose, need)
+    }
+
+    /// As many buckets of each shard as it has too many.
+    fn release(&self, excess: &[u32], need: &[u32]) -> Bits {
+        let mut loose = Bits::new(self.table.len());
+        let mut givers = GiverRuns::new(&self.runs, self.pinned.as_ref(), excess);
+        let mut cuts = Vec::new();
+        for (giver, excess) in excess.iter().enumerate().filter(|(_, excess)| **excess > 0) {
+            let mut left = *excess;
+            let runs = givers.of(giver);
+            runs.sort_unstable_by_key(|run| (run.len, Reverse(run.first)));
+            let mut kept = 0;
+            while let Some(run) = runs.get(kept).filter(|run| run.len <= left) {
+                loose.set(run.first, run.len);
+                left -= run.len;
+                kept += 1;
+            }
+            if let Some(first) = runs[kept..]
+                .iter()
+                .map(|run| run.first)
+                .min()
+                .filter(|_| left > 0)
+            {
+                cuts.push((first, giver, kept, left));
             }
         }
-        let receivers = (0_u16..)
-            .zip(totals.zip(targets))
-            .flat_map(|(at, (total, target))| {
-                std::iter::repeat_n(at, target.saturating_sub(total) as usize)
-            });
-        for (bucket, to) in moving.into_iter().rev().zip(receivers) {
-            self.owner[bucket] = to;
+        // From the left, so that each cut can see the one before it.
+        cuts.sort_unstable();
+        for (_, giver, kept, left) in cuts {
+            if let Some(first) = self.best_cut(&givers.of(giver)[kept..], left, &loose, need) {
+                loose.set(first, left);
+            }
         }
-        let owners = self
-            .owner
-            .iter()
-            .map(|at| self.shards[usize::from(*at)].id());
-        self.old
-            .iter()
-            .zip(owners)
-            .map(|(slot, to)| Slot::migrating(slot.to(), to))
-            .collect()
+        loose
+    }
+
+    /// Where to take `len` buckets from the end of one of the runs, all of which are longer: at the
+    /// best neighbour, from the shortest run, near the last bucket.
+    fn best_cut(&self, runs: &[Run], len: u32, loose: &Bits, need: &[u32]) -> Option<u32> {
+        let ends = runs.iter().flat_map(|run| {
+            let end = run.first + run.len;
+            [
+                (run.len, end - len, Some(end)),
+                (run.len, run.first, run.first.checked_sub(1)),
+            ]
+        });
+        let best = ends.max_by_key(|(run, first, neighbour)| {
+            // What moves too merges with the cut; what belongs to a receiver probably will.
+            let quality = match neighbour {
+                Some(bucket) if loose.has(*bucket) => 2,
+                Some(bucket) if self.owner(*bucket).is_some_and(|at| need[at] > 0) => 1,
+                _ => 0,
+            };
+            (quality, Reverse(*run), *first)
+        });
+        best.map(|(_, first, _)| first)
+    }
+
+    /// Gives every loose bucket to a shard that needs one.
+    fn hand_over(mut self, loose: &Bits, mut need: Vec<u32>) -> Box<[Slot]> {
+        let mut pieces: Vec<(u32, u32)> = loose.ranges().collect();
+        // First to a receiver whose run ends or begins beside the piece.
+        for (first, end) in &mut pieces {
+            let beside = first.checked_sub(1).and_then(|bucket| self.owner(bucket));
+            if let Some(to) = beside {
+                let taken = need[to].min(*end - *first);
+                need[to] -= taken;
+                self.give(*first, *first + taken, to);
+                *first += taken;
+            }
+        }
+        for (first, end) in pieces.iter_mut().rev() {
+            if let Some(to) = self.owner(*end) {
+                let taken = need[to].min(*end - *first);
+                need[to] -= taken;
+                self.give(*end - taken, *end, to);
+                *end -= taken;
+            }
+        }
+        // The pieces that are left to the receivers that are left, both in order.
+        let mut to = 0;
+        for (mut first, end) in pieces {
+            while first < end && to < need.len() {
+                let taken = need[to].min(end - first);
+                need[to] -= taken;
+                self.give(first, first + taken, to);
+                first += taken;
+                to += usize::from(need[to] == 0);
+            }
+        }
+        self.table
+    }
+
+    fn give(&mut self, first: u32, end: u32, to: usize) {
+        let to = self.shards[to].id();
+        for slot in &mut self.table[first as usize..end as usize] {
+            *slot = Slot::migrating(slot.from(), to);
+        }
+    }
+
+    /// The place of the shard that holds `bucket`.
+    fn owner(&self, bucket: u32) -> Option<usize> {
+        let slot = self.table.get(bucket as usize)?;
+        self.places
+            .get(usize::from(slot.to().0))
+            .map(|place| usize::from(*place))
     }
 }

@@ -16,9 +16,22 @@ use crate::{PlanError, Shard, ShardId, ShardPlan};
 /// buckets make up for it as far as they can. A member of weight 0 holds exactly its pinned
 /// buckets, which is how a shard is set aside for them. Pins are not part of a plan: give them
 /// with every rebalance that should heed them.
+///
+/// ```
+/// use loom_shard_plan::{ShardId, ShardPlan, Topology};
+/// let plan = ShardPlan::new(2)?;
+/// // A shard of its own for one bucket, because of one noisy tenant.
+/// let bucket = plan.bucket_of_id("tenant-7");
+/// let topology = Topology::of(&plan).joining(ShardId(2), 0)?.pinning(bucket, ShardId(2));
+/// let next = plan.rebalance(&topology)?;
+/// assert_eq!(next.route_id("tenant-7").destination(), ShardId(2));
+/// assert_eq!(next.buckets_of(ShardId(2)).len(), 1);
+/// # Ok::<(), loom_shard_plan::PlanError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
-    weights: BTreeMap<ShardId, u32>,
+    /// Ascending by id; none is leaving.
+    members: Vec<Shard>,
     pins: BTreeMap<u32, ShardId>,
 }
 
@@ -34,7 +47,7 @@ impl Topology {
     pub fn of(plan: &ShardPlan) -> Self {
         let members = plan.shards().iter().filter(|shard| !shard.is_leaving());
         Self {
-            weights: members.map(|shard| (shard.id(), shard.weight())).collect(),
+            members: members.copied().collect(),
             pins: BTreeMap::new(),
         }
     }
@@ -42,8 +55,9 @@ impl Topology {
     /// Members 0 to `shards − 1`, weight 1.
     #[must_use]
     pub fn equal(shards: u16) -> Self {
+        let members = (0..shards).map(|id| Shard::member(ShardId(id), 1));
         Self {
-            weights: (0..shards).map(|id| (ShardId(id), 1)).collect(),
+            members: members.collect(),
             pins: BTreeMap::new(),
         }
     }
@@ -54,9 +68,12 @@ impl Topology {
     ///
     /// [`PlanError::ShardExists`] if it is one.
     pub fn joining(mut self, shard: ShardId, weight: u32) -> Result<Self, PlanError> {
-        match self.weights.insert(shard, weight) {
-            None => Ok(self),
-            Some(_) => Err(PlanError::ShardExists { shard }),
+        match self.find(shard) {
+            Ok(_) => Err(PlanError::ShardExists { shard }),
+            Err(at) => {
+                self.members.insert(at, Shard::member(shard, weight));
+                Ok(self)
+            }
         }
     }
 
@@ -66,10 +83,11 @@ impl Topology {
     ///
     /// [`PlanError::NoSuchShard`] if it is none.
     pub fn leaving(mut self, shard: ShardId) -> Result<Self, PlanError> {
-        match self.weights.remove(&shard) {
-            Some(_) => Ok(self),
-            None => Err(PlanError::NoSuchShard { shard }),
-        }
+        let at = self
+            .find(shard)
+            .map_err(|_| PlanError::NoSuchShard { shard })?;
+        self.members.remove(at);
+        Ok(self)
     }
 
     /// Another weight for a member.
@@ -78,13 +96,11 @@ impl Topology {
     ///
     /// [`PlanError::NoSuchShard`] if it is none.
     pub fn weighing(mut self, shard: ShardId, weight: u32) -> Result<Self, PlanError> {
-        match self.weights.get_mut(&shard) {
-            Some(old) => {
-                *old = weight;
-                Ok(self)
-            }
-            None => Err(PlanError::NoSuchShard { shard }),
-        }
+        let at = self
+            .find(shard)
+            .map_err(|_| PlanError::NoSuchShard { shard })?;
+        self.members[at] = Shard::member(shard, weight);
+        Ok(self)
     }
 
     /// Pins `bucket` to `shard`, instead of wherever it was pinned before.
@@ -95,10 +111,9 @@ impl Topology {
     }
 
     /// Its members, ascending by id.
-    pub fn members(&self) -> impl Iterator<Item = Shard> + '_ {
-        self.weights
-            .iter()
-            .map(|(id, weight)| Shard::member(*id, *weight))
+    #[must_use]
+    pub fn members(&self) -> &[Shard] {
+        &self.members
     }
 
     /// Its pins, ascending by bucket.
@@ -110,13 +125,29 @@ impl Topology {
         self.pins.get(&bucket).copied()
     }
 
-    pub(crate) fn pins_to(&self, shard: ShardId) -> u32 {
-        super::count(self.pins.values().filter(|to| **to == shard).count())
+    /// How many buckets are pinned to each member. Pins to others do not count.
+    pub(crate) fn pin_counts(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.members.len()];
+        for shard in self.pins.values() {
+            if let Ok(at) = self.find(*shard) {
+                counts[at] += 1;
+            }
+        }
+        counts
+    }
+
+    fn find(&self, shard: ShardId) -> Result<usize, usize> {
+        self.members.binary_search_by_key(&shard, Shard::id)
     }
 
     /// Refuses a topology that no plan of `buckets` buckets can have.
     pub(crate) fn check(&self, buckets: u32) -> Result<(), PlanError> {
-        let shards = super::count(self.weights.values().filter(|weight| **weight > 0).count());
+        let shards = super::count(
+            self.members
+                .iter()
+                .filter(|shard| shard.is_active())
+                .count(),
+        );
         if shards == 0 {
             return Err(PlanError::NoActiveShard);
         }
@@ -127,7 +158,7 @@ impl Topology {
             if bucket >= buckets {
                 return Err(PlanError::NoSuchBucket { bucket, buckets });
             }
-            if !self.weights.contains_key(&shard) {
+            if self.find(shard).is_err() {
                 return Err(PlanError::NoSuchShard { shard });
             }
         }
@@ -139,8 +170,9 @@ impl Topology {
         let gone = shards
             .iter()
             .map(Shard::id)
-            .filter(|id| !self.weights.contains_key(id));
-        let mut merged: Vec<Shard> = self.members().chain(gone.map(Shard::leaving)).collect();
+            .filter(|id| self.find(*id).is_err());
+        let mut merged = self.members.clone();
+        merged.extend(gone.map(Shard::leaving));
         merged.sort_unstable_by_key(Shard::id);
         merged
     }
