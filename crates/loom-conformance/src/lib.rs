@@ -1,1 +1,23 @@
 #![doc = include_str!("../README.md")]
+
+#[doc(hidden)]
+#[path = "test_support.rs"]
+pub mod __test;
+mod case;
+mod context;
+mod effort;
+mod factory;
+mod macros;
+mod model;
+mod need;
+mod outcome;
+mod runner;
+mod suites;
+mod support;
+
+pub use case::{Case, cases, registry_cases};
+pub use effort::Effort;
+pub use factory::{RegistryFactory, StoreFactory, Subject};
+pub use need::Need;
+pub use outcome::{CaseReport, Outcome};
+pub use runner::{run_case, run_registry, run_registry_case, run_store};

@@ -88,7 +88,9 @@ impl EventStore for MemoryStore {
             Bound::Unbounded => i64::MIN,
         };
         let mut page = Vec::new();
-        for stripe in stripe_of(first)..=stripe_of(*range.end()) {
+        let first = stripe_of(first);
+        // At least one, even when the cursor is past the range: the plan is judged all the same.
+        for stripe in first..=stripe_of(*range.end()).max(first) {
             // One stripe at a time: a listing holds up no writer for long. Each checks the plan, so that a
             // page never spans a change of plan.
             let stripe = self.stripes.read_nth(stripe);

@@ -1,0 +1,148 @@
+//! How lists of cases become tests.
+//!
+//! Each suite names its cases once, in `suite!`; the suites are named once, in `__store_suites!`. The lists
+//! of [`cases()`](crate::cases) and the tests of [`event_store!`](crate::event_store) both come from there.
+
+/// Declares the cases of a suite: the list, and a hidden macro that makes a test of each.
+macro_rules! suite {
+    // `$d` is a dollar sign, which a macro cannot otherwise pass on to a macro that it declares.
+    (($d:tt) $kind:ident $group:ident as $export:ident; $($case:ident,)*) => {
+        pub(crate) const CASES: &[$crate::Case] = &[$(
+            $crate::Case::new(
+                stringify!($group),
+                stringify!($case),
+                $crate::case::Run::$kind(|cx| ::std::boxed::Box::pin($case(cx))),
+            ),
+        )*];
+
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! $export {
+            ($d test:ident $d factory:expr) => {
+                mod $group {
+                    #[allow(unused_imports)]
+                    use super::*;
+
+                    $(
+                        #[test]
+                        fn $case() {
+                            $crate::__test::$d test($d factory, stringify!($group), stringify!($case));
+                        }
+                    )*
+                }
+            };
+        }
+    };
+}
+pub(crate) use suite;
+
+/// The suites of an event store, handed to another macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __store_suites {
+    ($then:ident ($($args:tt)*)) => {
+        $crate::$then! { ($($args)*)
+            [append __append]
+            [read __read]
+            [head __head]
+            [list __list_order]
+            [pages __pages]
+            [routes __routes]
+            [delete __delete]
+            [limits __limits]
+            [terminal __terminal]
+            [fencing __fencing]
+            [leases __leases]
+            [ledger __ledger]
+            [epochs __epochs]
+            [branches __branches]
+            [concurrency __concurrency]
+            [cancellation __cancellation]
+            [durability __durability]
+            [errors __errors]
+            [identifiers __identifiers]
+            [capabilities __capabilities]
+            [fuzz __fuzz]
+        }
+    };
+}
+
+/// The suites of a branch registry, handed to another macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __registry_suites {
+    ($then:ident ($($args:tt)*)) => {
+        $crate::$then! { ($($args)*)
+            [branches __branches]
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __list {
+    (() $([$group:ident $export:ident])*) => {
+        [$($crate::suites::$group::CASES),*].concat()
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __tests {
+    (($test:ident $factory:expr) $([$group:ident $export:ident])*) => {
+        $($crate::$export! { $test $factory })*
+    };
+}
+
+/// Makes a test of every case for an event store, in a module of the given name.
+///
+/// The second argument is an expression that makes a [`StoreFactory`](crate::StoreFactory); it is evaluated once for each
+/// test. New versions of this crate add cases, and with them tests, without a change of this line.
+///
+/// ```
+/// use loom_conformance::Subject;
+/// use loom_store_memory::MemoryStore;
+///
+/// loom_conformance::event_store!(memory, || async { Ok(Subject::new(MemoryStore::new())) });
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! event_store {
+    ($name:ident, $factory:expr $(,)?) => {
+        #[cfg(test)]
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $crate::__store_suites! { __tests(event_store $factory) }
+        }
+    };
+}
+
+/// Makes a test of every case for a branch registry that stands alone, in a module of the given name.
+///
+/// The second argument is an expression that makes a [`RegistryFactory`](crate::RegistryFactory); it is evaluated once
+/// for each test.
+///
+/// ```
+/// use std::sync::Arc;
+/// use loom_spi::BranchRegistry;
+/// use loom_store_memory::MemoryStore;
+///
+/// loom_conformance::branch_registry!(memory, || async {
+///     Ok(Arc::new(MemoryStore::new()) as Arc<dyn BranchRegistry>)
+/// });
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! branch_registry {
+    ($name:ident, $factory:expr $(,)?) => {
+        #[cfg(test)]
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $crate::__registry_suites! { __tests(branch_registry $factory) }
+        }
+    };
+}

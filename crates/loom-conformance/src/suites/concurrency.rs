@@ -1,0 +1,454 @@
+//! Many callers at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use loom_spi::{
+    AcquireFence, Append, Delete, EventStore, ExecutionId, FenceToken, Head, List, NewEvent, Read,
+    StoreError, StoreErrorKind,
+};
+
+use crate::Need;
+use crate::context::Cx;
+use crate::outcome::{Stop, Verdict, check, check_eq, check_refused};
+use crate::support::{event, id, listing, log_in_pages, many_ids};
+
+crate::macros::suite! { ($) Store concurrency as __concurrency;
+    of_racing_creators_one_wins,
+    of_racing_terminal_events_one_wins,
+    racing_appenders_leave_a_contiguous_log_without_losses,
+    the_events_of_one_append_stay_together,
+    a_reader_never_sees_a_gap_or_half_an_append,
+    of_racing_deletes_one_counts_the_events,
+    a_conditional_delete_and_an_append_do_not_both_happen,
+    a_listing_during_writes_has_all_that_stays,
+    racing_acquirers_get_different_tokens,
+    of_racing_holders_one_gets_the_lease,
+    a_replaced_writer_appends_nothing_after_the_acquisition,
+}
+
+/// An append of `count` events that say who wrote them.
+fn signed(id: &ExecutionId, expected: u64, writer: usize, count: u64) -> Append {
+    let events = (expected..expected + count).map(|sequence| {
+        let kind = format!("writer {writer}");
+        NewEvent::new(kind, format!("{writer}/{sequence}")).recorded_at(event(0).recorded_at)
+    });
+    Append::new(id.clone(), expected, events.collect())
+}
+
+/// Appends, and tries again with the length that a conflict names, until it succeeds.
+async fn append_at_last(
+    store: &dyn EventStore,
+    id: &ExecutionId,
+    writer: usize,
+    count: u64,
+    guess: u64,
+) -> Result<u64, StoreError> {
+    let mut expected = guess;
+    loop {
+        match store.append(signed(id, expected, writer, count)).await {
+            Ok(appended) => return Ok(appended.next_sequence),
+            Err(error) => match error.kind() {
+                StoreErrorKind::SequenceConflict { actual, .. } if *actual != expected => {
+                    expected = *actual;
+                }
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
+async fn of_racing_creators_one_wins(cx: Cx) -> Verdict {
+    for round in 0..cx.effort().rounds {
+        let id = id(format!("order-{round}"))?;
+        let results = cx
+            .race(|racer, store| {
+                let append = signed(&id, 0, racer, 2);
+                async move { (racer, store.append(append).await) }
+            })
+            .await?;
+        let mut winners = Vec::new();
+        for (racer, result) in results {
+            match result {
+                Ok(_) => winners.push(racer),
+                lost => check_refused!(
+                    lost,
+                    StoreErrorKind::SequenceConflict {
+                        expected: 0,
+                        actual: 2
+                    },
+                    "creating it too late"
+                ),
+            }
+        }
+        check_eq!(winners.len(), 1, "how many creators won");
+        let writers: Vec<_> = cx
+            .log(&id)
+            .await?
+            .iter()
+            .map(|event| event.kind.to_string())
+            .collect();
+        let winner = format!("writer {}", winners[0]);
+        check_eq!(writers, [winner.clone(), winner], "whose events are there");
+    }
+    Ok(())
+}
+
+async fn of_racing_terminal_events_one_wins(cx: Cx) -> Verdict {
+    for round in 0..cx.effort().rounds {
+        let id = id(format!("order-{round}"))?;
+        cx.append(&id, 0, 1).await?;
+        let results = cx
+            .race(|racer, store| {
+                let kind = format!("end {racer}");
+                let end = NewEvent::new(kind.clone(), "").terminal();
+                let append = Append::new(id.clone(), 1, vec![end]);
+                async move { (kind, store.append(append).await) }
+            })
+            .await?;
+        let mut winners = Vec::new();
+        for (kind, result) in results {
+            match result {
+                Ok(_) => winners.push(kind),
+                lost => check_refused!(
+                    lost,
+                    StoreErrorKind::Closed { next_sequence: 2 },
+                    "closing it a second time"
+                ),
+            }
+        }
+        check_eq!(winners.len(), 1, "how many terminal events were accepted");
+        let log = cx.log(&id).await?;
+        let end = log.last().map(|event| event.kind.to_string());
+        check_eq!(end, winners.pop(), "the last event");
+        check_eq!(log.len(), 2, "the length");
+    }
+    Ok(())
+}
+
+async fn racing_appenders_leave_a_contiguous_log_without_losses(cx: Cx) -> Verdict {
+    let id = id("order")?;
+    let (racers, rounds) = (cx.effort().racers, cx.effort().rounds);
+    let results = cx
+        .race(|racer, store| {
+            let id = id.clone();
+            async move {
+                let mut acknowledged = Vec::new();
+                for _ in 0..rounds {
+                    let guess = acknowledged.last().copied().unwrap_or(0);
+                    let next = append_at_last(&*store, &id, racer, 1, guess).await?;
+                    acknowledged.push(next);
+                }
+                Ok::<_, StoreError>((racer, acknowledged))
+            }
+        })
+        .await?;
+    let log = cx.log(&id).await?;
+    check_eq!(log.len(), racers * rounds, "the length");
+    for result in results {
+        let (racer, acknowledged) = result?;
+        for next in acknowledged {
+            let found = usize::try_from(next - 1)
+                .ok()
+                .and_then(|index| log.get(index));
+            let payload = found.map(|event| event.payload.clone());
+            let expected = format!("{racer}/{}", next - 1);
+            check_eq!(
+                payload,
+                Some(expected.into()),
+                "the event acknowledged at {}",
+                next - 1
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn the_events_of_one_append_stay_together(cx: Cx) -> Verdict {
+    let id = id("order")?;
+    let rounds = cx.effort().rounds;
+    let results = cx
+        .race(|racer, store| {
+            let id = id.clone();
+            async move {
+                let mut guess = 0;
+                for _ in 0..rounds {
+                    guess = append_at_last(&*store, &id, racer, 4, guess).await?;
+                }
+                Ok::<_, StoreError>(())
+            }
+        })
+        .await?;
+    for result in results {
+        result?;
+    }
+    let log = cx.log(&id).await?;
+    for batch in log.chunks(4) {
+        let one_writer = batch.iter().all(|event| event.kind == batch[0].kind);
+        check!(
+            one_writer && batch.len() == 4,
+            "torn apart at sequence {}",
+            batch[0].sequence
+        );
+    }
+    Ok(())
+}
+
+async fn a_reader_never_sees_a_gap_or_half_an_append(cx: Cx) -> Verdict {
+    let id = id("order")?;
+    let (racers, rounds) = (cx.effort().racers, cx.effort().rounds);
+    let writing = Arc::new(AtomicUsize::new(racers / 2));
+    let results = cx
+        .race(|racer, store| {
+            let (id, writing) = (id.clone(), Arc::clone(&writing));
+            async move {
+                if racer < racers / 2 {
+                    let mut guess = 0;
+                    let mut result = Ok(());
+                    for _ in 0..rounds {
+                        match append_at_last(&*store, &id, racer, 3, guess).await {
+                            Ok(next) => guess = next,
+                            Err(error) => result = Err(Stop::from(error)),
+                        }
+                    }
+                    writing.fetch_sub(1, Ordering::SeqCst);
+                    return result;
+                }
+                let mut seen = 0;
+                while writing.load(Ordering::SeqCst) > 0 {
+                    let head = store.head(Head::new(id.clone())).await?;
+                    let length = head.map_or(0, |head| head.next_sequence);
+                    check_eq!(length % 3, 0, "the rest of {length} events by threes");
+                    check!(
+                        length >= seen,
+                        "the log shrank from {seen} to {length} events"
+                    );
+                    seen = length;
+                    if length > 0 {
+                        let log = log_in_pages(&*store, Read::new(id.clone(), 0, 7)).await?;
+                        check_eq!(log.len() % 3, 0, "the rest of {} events read", log.len());
+                        check!(log.len() as u64 >= seen, "read less than was there before");
+                    }
+                    tokio::task::yield_now().await;
+                }
+                Ok(())
+            }
+        })
+        .await?;
+    results.into_iter().collect()
+}
+
+async fn of_racing_deletes_one_counts_the_events(cx: Cx) -> Verdict {
+    for round in 0..cx.effort().rounds {
+        let id = id(format!("order-{round}"))?;
+        cx.append(&id, 0, 3).await?;
+        let results = cx
+            .race(|_, store| {
+                let request = Delete::new(id.clone());
+                async move { store.delete(request).await }
+            })
+            .await?;
+        let mut counted = 0;
+        for result in results {
+            match result {
+                Ok(deleted) => counted += deleted.events,
+                lost => check_refused!(lost, StoreErrorKind::NotFound, "deleting it too late"),
+            }
+        }
+        check_eq!(counted, 3, "how many events were counted by all together");
+        check_eq!(cx.head(&id).await?, None, "the head");
+    }
+    Ok(())
+}
+
+async fn a_conditional_delete_and_an_append_do_not_both_happen(cx: Cx) -> Verdict {
+    for round in 0..cx.effort().rounds * 4 {
+        let id = id(format!("order-{round}"))?;
+        cx.append(&id, 0, 2).await?;
+        let results = cx
+            .race(|racer, store| {
+                let id = id.clone();
+                async move {
+                    if racer % 2 == 0 {
+                        (true, store.append(signed(&id, 2, racer, 1)).await.map(drop))
+                    } else {
+                        let request = Delete::new(id).with_expected(2);
+                        (false, store.delete(request).await.map(drop))
+                    }
+                }
+            })
+            .await?;
+        let mut winners = Vec::new();
+        for (appended, result) in results {
+            match result {
+                Ok(()) => winners.push(appended),
+                lost => check_refused!(
+                    lost,
+                    StoreErrorKind::SequenceConflict { .. } | StoreErrorKind::NotFound,
+                    "appending or deleting too late"
+                ),
+            }
+        }
+        check_eq!(
+            winners.len(),
+            1,
+            "how many of the appends and deletes happened"
+        );
+        let expected = if winners[0] { 3 } else { 0 };
+        check_eq!(cx.length(&id).await?, expected, "the length");
+    }
+    Ok(())
+}
+
+async fn a_listing_during_writes_has_all_that_stays(cx: Cx) -> Verdict {
+    let stay: BTreeSet<_> = many_ids(cx.effort().many / 3)?.into_iter().collect();
+    for id in &stay {
+        cx.append(id, 0, 1).await?;
+    }
+    let (racers, rounds) = (cx.effort().racers, cx.effort().rounds);
+    let writing = Arc::new(AtomicUsize::new(racers / 2));
+    let results = cx
+        .race(|racer, store| {
+            let (stay, writing) = (stay.clone(), Arc::clone(&writing));
+            async move {
+                if racer < racers / 2 {
+                    let result = come_and_go(&*store, racer, rounds * 5).await;
+                    writing.fetch_sub(1, Ordering::SeqCst);
+                    return result;
+                }
+                while writing.load(Ordering::SeqCst) > 0 {
+                    // Checks the order, and with it that nothing comes twice.
+                    let found = listing(&*store, List::new(10)).await?;
+                    let found: BTreeSet<_> = found.into_iter().map(|summary| summary.id).collect();
+                    let missed: Vec<_> = stay.difference(&found).collect();
+                    check!(
+                        missed.is_empty(),
+                        "not listed, though it was there: {missed:?}"
+                    );
+                    tokio::task::yield_now().await;
+                }
+                Ok(())
+            }
+        })
+        .await?;
+    results.into_iter().collect()
+}
+
+async fn come_and_go(store: &dyn EventStore, racer: usize, rounds: usize) -> Verdict {
+    for round in 0..rounds {
+        let passing = id(format!("passing-{racer}-{round}"))?;
+        store.append(signed(&passing, 0, racer, 1)).await?;
+        tokio::task::yield_now().await;
+        store.delete(Delete::new(passing)).await?;
+    }
+    Ok(())
+}
+
+async fn acquire(
+    store: &dyn EventStore,
+    request: AcquireFence,
+) -> Result<Result<FenceToken, StoreError>, Stop> {
+    let fencing = store
+        .capabilities()
+        .fencing
+        .ok_or(Stop::Skipped(Need::Fencing))?;
+    Ok(fencing.acquire_fence(request).await)
+}
+
+async fn racing_acquirers_get_different_tokens(cx: Cx) -> Verdict {
+    cx.fencing()?;
+    let rounds = cx.effort().rounds;
+    let request = AcquireFence::new(id("order")?);
+    let results = cx
+        .race(|_, store| {
+            let request = request.clone();
+            async move {
+                let mut tokens = Vec::new();
+                for _ in 0..rounds {
+                    tokens.push(acquire(&*store, request.clone()).await??);
+                }
+                Ok::<_, Stop>(tokens)
+            }
+        })
+        .await?;
+    let mut all = BTreeSet::new();
+    for tokens in results {
+        let tokens = tokens?;
+        check!(
+            tokens.is_sorted_by(|a, b| a < b),
+            "tokens that do not grow: {tokens:?}"
+        );
+        all.extend(tokens);
+    }
+    check_eq!(
+        all.len(),
+        cx.effort().racers * rounds,
+        "how many different tokens"
+    );
+    Ok(())
+}
+
+async fn of_racing_holders_one_gets_the_lease(cx: Cx) -> Verdict {
+    cx.fencing()?;
+    for round in 0..cx.effort().rounds {
+        let request =
+            AcquireFence::new(id(format!("order-{round}"))?).with_lease(Duration::from_secs(3600));
+        let results = cx
+            .race(|racer, store| {
+                let request = request.clone().with_holder(format!("holder {racer}"));
+                async move { acquire(&*store, request).await }
+            })
+            .await?;
+        let mut holders = 0;
+        for result in results {
+            match result? {
+                Ok(_) => holders += 1,
+                lost => check_refused!(lost, StoreErrorKind::Leased { .. }, "coming too late"),
+            }
+        }
+        check_eq!(holders, 1, "how many holders got the lease");
+    }
+    Ok(())
+}
+
+async fn a_replaced_writer_appends_nothing_after_the_acquisition(cx: Cx) -> Verdict {
+    for round in 0..cx.effort().rounds {
+        let id = id(format!("order-{round}"))?;
+        let acquisition = AcquireFence::new(id.clone());
+        let old = cx.fencing()?.acquire_fence(acquisition.clone()).await?;
+        let (store, writer_id) = (cx.shared(), id.clone());
+        let (running, started) = tokio::sync::oneshot::channel();
+        let writer = tokio::spawn(async move {
+            let mut running = Some(running);
+            let mut next = 0;
+            loop {
+                let append = signed(&writer_id, next, 0, 1).with_fence(old);
+                if let Err(error) = store.append(append).await {
+                    return (next, error);
+                }
+                next += 1;
+                // The other side waits for it, so it is there.
+                let _ = running.take().map(|running| running.send(()));
+                tokio::task::yield_now().await;
+            }
+        });
+        let _ = started.await;
+        let new = cx.fencing()?.acquire_fence(acquisition).await?;
+        let length = cx.length(&id).await?;
+        let (written, error) = writer.await.map_err(Stop::failed)?;
+        check_refused!(
+            Err::<(), _>(error),
+            StoreErrorKind::Fenced { current, .. } if *current == new,
+            "the end of the replaced writer"
+        );
+        check_eq!(
+            written,
+            length,
+            "its appends that were acknowledged, and the length"
+        );
+        check_eq!(cx.length(&id).await?, length, "the length at the end");
+    }
+    Ok(())
+}

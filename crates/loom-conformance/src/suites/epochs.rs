@@ -1,0 +1,494 @@
+//! Epochs: a store with a ledger serves no request of another plan, whatever the operation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom_spi::{
+    AcquireFence, Append, Children, Delete, ExecutionId, FenceToken, Forget, Head, Import, List,
+    ListCursor, NewEvent, Operation, Parent, PlanEpoch, Read, RecordLineage, Records, ReleaseLease,
+    RenewLease, Retire, RouteFilter, Seal, SealedRecord, StoreError, StoreErrorKind, Unseal,
+};
+use tokio::sync::Barrier;
+
+use super::ledger::{plan, publish};
+use crate::context::Cx;
+use crate::outcome::{Stop, Verdict, check_eq, check_refused};
+use crate::support::{event, id, many_ids};
+
+crate::macros::suite! { ($) Store epochs as __epochs;
+    the_event_store_refuses_an_older_plan,
+    fencing_refuses_an_older_plan,
+    lineage_refuses_an_older_plan,
+    relocation_refuses_an_older_plan,
+    the_event_store_refuses_another_plan_of_the_same_epoch,
+    fencing_refuses_another_plan_of_the_same_epoch,
+    lineage_refuses_another_plan_of_the_same_epoch,
+    the_event_store_refuses_a_newer_plan,
+    fencing_refuses_a_newer_plan,
+    lineage_refuses_a_newer_plan,
+    relocation_refuses_a_newer_plan,
+    a_plan_is_refused_where_none_was_published,
+    requests_under_the_current_plan_are_served,
+    requests_outside_a_plan_are_served_under_epoch_1,
+    requests_outside_a_plan_are_refused_from_epoch_2_on,
+    the_epoch_is_judged_before_anything_stored,
+    an_invalid_append_is_reported_before_its_epoch,
+    no_append_of_an_older_plan_lands_after_the_newer_one_was_published,
+}
+
+const STORE: &[Operation] = &[
+    Operation::Append,
+    Operation::Read,
+    Operation::Head,
+    Operation::List,
+    Operation::Delete,
+];
+const FENCING: &[Operation] = &[
+    Operation::AcquireFence,
+    Operation::RenewLease,
+    Operation::ReleaseLease,
+];
+const LINEAGE: &[Operation] = &[
+    Operation::RecordLineage,
+    Operation::Children,
+    Operation::Parent,
+    Operation::Forget,
+];
+const RELOCATION: &[Operation] = &[
+    Operation::Seal,
+    Operation::Import,
+    Operation::Retire,
+    Operation::Unseal,
+    Operation::Records,
+];
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// An execution on which every operation could be done.
+struct Subject {
+    id: ExecutionId,
+    child: ExecutionId,
+    token: Option<FenceToken>,
+}
+
+/// Makes a subject, outside any plan.
+async fn subject(cx: &Cx, name: &str) -> Result<Subject, Stop> {
+    let (id, child) = (id(name)?, id(format!("child of {name}"))?);
+    let mut token = None;
+    if let Ok(fencing) = cx.fencing() {
+        let request = AcquireFence::new(id.clone()).with_holder("one".to_owned());
+        token = Some(fencing.acquire_fence(request.with_lease(MINUTE)).await?);
+    }
+    let append = Append::new(id.clone(), 0, vec![event(0)]).with_fence(token);
+    cx.store().append(append).await?;
+    if let Ok(branches) = cx.branches() {
+        let edge = RecordLineage::new(id.clone(), child.clone(), "label".to_owned());
+        branches.record_lineage(edge).await?;
+    }
+    Ok(Subject { id, child, token })
+}
+
+/// Does an operation under a plan. The outer result is about the case, the inner one the store's.
+async fn perform(
+    cx: &Cx,
+    operation: Operation,
+    on: &Subject,
+    epoch: Option<PlanEpoch>,
+) -> Result<Result<(), StoreError>, Stop> {
+    let (id, store) = (on.id.clone(), cx.store());
+    let token = on.token.unwrap_or(FenceToken(1));
+    Ok(match operation {
+        Operation::Append => {
+            let append = Append::new(id, 1, vec![event(1)]).with_fence(on.token);
+            store.append(append.with_epoch(epoch)).await.map(drop)
+        }
+        Operation::Read => store
+            .read(Read::new(id, 0, 9).with_epoch(epoch))
+            .await
+            .map(drop),
+        Operation::Head => store.head(Head::new(id).with_epoch(epoch)).await.map(drop),
+        Operation::List => store.list(List::new(9).with_epoch(epoch)).await.map(drop),
+        Operation::Delete => store
+            .delete(Delete::new(id).with_epoch(epoch))
+            .await
+            .map(drop),
+        Operation::AcquireFence => {
+            let request = AcquireFence::new(id).with_holder("one".to_owned());
+            cx.fencing()?
+                .acquire_fence(request.with_epoch(epoch))
+                .await
+                .map(drop)
+        }
+        Operation::RenewLease => {
+            let request = RenewLease::new(id, token, MINUTE).with_epoch(epoch);
+            cx.fencing()?.renew_lease(request).await
+        }
+        Operation::ReleaseLease => {
+            let request = ReleaseLease::new(id, token).with_epoch(epoch);
+            cx.fencing()?.release_lease(request).await
+        }
+        Operation::RecordLineage => {
+            let child = super::epochs::id(format!("second child of {id}"))?;
+            let request = RecordLineage::new(id, child, "second".to_owned());
+            cx.branches()?
+                .record_lineage(request.with_epoch(epoch))
+                .await
+        }
+        Operation::Children => cx
+            .branches()?
+            .children(Children::new(id).with_epoch(epoch))
+            .await
+            .map(drop),
+        Operation::Parent => {
+            let request = Parent::new(on.child.clone()).with_epoch(epoch);
+            cx.branches()?.parent(request).await.map(drop)
+        }
+        Operation::Forget => cx
+            .branches()?
+            .forget(Forget::new(id).with_epoch(epoch))
+            .await
+            .map(drop),
+        Operation::Seal => cx
+            .relocation()?
+            .seal(Seal::new(id).with_epoch(epoch))
+            .await
+            .map(drop),
+        Operation::Import => {
+            let record = SealedRecord::new(None, Some(FenceToken(1)), vec![]);
+            let absent = super::epochs::id(format!("imported {id}"))?;
+            let request = Import::new(absent, record, vec![]).with_epoch(epoch);
+            cx.relocation()?.import(request).await.map(drop)
+        }
+        Operation::Retire => {
+            cx.relocation()?
+                .retire(Retire::new(id).with_epoch(epoch))
+                .await
+        }
+        Operation::Unseal => {
+            cx.relocation()?
+                .unseal(Unseal::new(id).with_epoch(epoch))
+                .await
+        }
+        Operation::Records => {
+            let request = Records::new(9).with_epoch(epoch);
+            cx.relocation()?.records(request).await.map(drop)
+        }
+        other => return Err(Stop::failed(format_args!("{other:?} carries no epoch"))),
+    })
+}
+
+/// What the store holds of a subject, read under `epoch`.
+async fn state(cx: &Cx, on: &Subject, epoch: Option<PlanEpoch>) -> Result<String, Stop> {
+    let request = Read::new(on.id.clone(), 0, 9).with_epoch(epoch);
+    let log = cx.store().read(request).await?;
+    let list = cx.store().list(List::new(9).with_epoch(epoch)).await?;
+    let mut lineage = None;
+    if let Ok(branches) = cx.branches() {
+        let children = Children::new(on.id.clone()).with_epoch(epoch);
+        let parent = Parent::new(on.child.clone()).with_epoch(epoch);
+        lineage = Some((
+            branches.children(children).await?,
+            branches.parent(parent).await?,
+        ));
+    }
+    Ok(format!("{log:?} {list:?} {lineage:?}"))
+}
+
+/// Checks that operations are refused under `presented`, and that nothing comes of them.
+async fn all_refused(
+    cx: &Cx,
+    operations: &[Operation],
+    current: PlanEpoch,
+    presented: PlanEpoch,
+) -> Verdict {
+    cx.ledger()?;
+    let subject = subject(cx, "order").await?;
+    publish(cx, current, None).await?;
+    let before = state(cx, &subject, Some(current)).await?;
+    for &operation in operations {
+        let refusal = perform(cx, operation, &subject, Some(presented)).await?;
+        if presented.epoch > current.epoch {
+            check_refused!(
+                refusal,
+                StoreErrorKind::ShardBehind { presented: found, current: Some(held) }
+                    if *found == presented && *held == current,
+                "{operation:?} under {presented}"
+            );
+        } else {
+            check_refused!(
+                refusal,
+                StoreErrorKind::StalePlan { presented: Some(found), current: held }
+                    if *found == presented && *held == current,
+                "{operation:?} under {presented}"
+            );
+        }
+        let after = state(cx, &subject, Some(current)).await?;
+        check_eq!(
+            after,
+            before,
+            "what is stored after a refused {operation:?}"
+        );
+    }
+    // The fence is as it was, too.
+    perform(cx, Operation::Append, &subject, Some(current)).await??;
+    Ok(())
+}
+
+async fn the_event_store_refuses_an_older_plan(cx: Cx) -> Verdict {
+    all_refused(&cx, STORE, plan(3, 7), plan(2, 7)).await
+}
+
+async fn fencing_refuses_an_older_plan(cx: Cx) -> Verdict {
+    all_refused(&cx, FENCING, plan(3, 7), plan(2, 7)).await
+}
+
+async fn lineage_refuses_an_older_plan(cx: Cx) -> Verdict {
+    all_refused(&cx, LINEAGE, plan(3, 7), plan(2, 7)).await
+}
+
+async fn relocation_refuses_an_older_plan(cx: Cx) -> Verdict {
+    all_refused(&cx, RELOCATION, plan(3, 7), plan(2, 7)).await
+}
+
+async fn the_event_store_refuses_another_plan_of_the_same_epoch(cx: Cx) -> Verdict {
+    all_refused(&cx, STORE, plan(1, 7), plan(1, 7 | 1 << 127)).await
+}
+
+async fn fencing_refuses_another_plan_of_the_same_epoch(cx: Cx) -> Verdict {
+    all_refused(&cx, FENCING, plan(1, 7), plan(1, 8)).await
+}
+
+async fn lineage_refuses_another_plan_of_the_same_epoch(cx: Cx) -> Verdict {
+    all_refused(&cx, LINEAGE, plan(1, 7), plan(1, 8)).await
+}
+
+async fn the_event_store_refuses_a_newer_plan(cx: Cx) -> Verdict {
+    all_refused(&cx, STORE, plan(3, 7), plan(4, 7)).await
+}
+
+async fn fencing_refuses_a_newer_plan(cx: Cx) -> Verdict {
+    all_refused(&cx, FENCING, plan(3, 7), plan(4, 7)).await
+}
+
+async fn lineage_refuses_a_newer_plan(cx: Cx) -> Verdict {
+    all_refused(&cx, LINEAGE, plan(3, 7), plan(4, 7)).await
+}
+
+async fn relocation_refuses_a_newer_plan(cx: Cx) -> Verdict {
+    all_refused(&cx, RELOCATION, plan(3, 7), plan(4, 7)).await
+}
+
+/// The operations that this store offers.
+fn offered(cx: &Cx) -> Vec<Operation> {
+    let mut operations = STORE.to_vec();
+    if cx.fencing().is_ok() {
+        operations.extend(FENCING);
+    }
+    if cx.branches().is_ok() {
+        operations.extend(LINEAGE);
+    }
+    operations
+}
+
+async fn a_plan_is_refused_where_none_was_published(cx: Cx) -> Verdict {
+    cx.ledger()?;
+    let subject = subject(&cx, "order").await?;
+    for operation in offered(&cx) {
+        check_refused!(
+            perform(&cx, operation, &subject, Some(plan(1, 7))).await?,
+            StoreErrorKind::ShardBehind { presented, current: None } if *presented == plan(1, 7),
+            "{operation:?}"
+        );
+    }
+    Ok(())
+}
+
+async fn requests_under_the_current_plan_are_served(cx: Cx) -> Verdict {
+    cx.ledger()?;
+    let mut subjects = Vec::new();
+    for operation in offered(&cx) {
+        subjects.push((operation, subject(&cx, &format!("{operation:?}")).await?));
+    }
+    let mut last = None;
+    for now in [plan(1, 7), plan(2, 8), plan(9, 9)] {
+        publish(&cx, now, last).await?;
+        last = Some(now);
+        for (operation, subject) in &subjects {
+            // Only once: they change what is there.
+            if now.epoch == 9 || matches!(operation, Operation::Read | Operation::List) {
+                perform(&cx, *operation, subject, last).await??;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn requests_outside_a_plan_are_served_under_epoch_1(cx: Cx) -> Verdict {
+    cx.ledger()?;
+    let mut subjects = Vec::new();
+    for operation in offered(&cx) {
+        subjects.push((operation, subject(&cx, &format!("{operation:?}")).await?));
+    }
+    publish(&cx, plan(1, 7), None).await?;
+    for (operation, subject) in subjects {
+        perform(&cx, operation, &subject, None).await??;
+    }
+    Ok(())
+}
+
+async fn requests_outside_a_plan_are_refused_from_epoch_2_on(cx: Cx) -> Verdict {
+    cx.ledger()?;
+    let subject = subject(&cx, "order").await?;
+    publish(&cx, plan(1, 7), None).await?;
+    let mut last = plan(1, 7);
+    for now in [plan(2, 7), plan(3, 7), plan(100, 7)] {
+        publish(&cx, now, Some(last)).await?;
+        last = now;
+        let before = state(&cx, &subject, Some(now)).await?;
+        for operation in offered(&cx) {
+            check_refused!(
+                perform(&cx, operation, &subject, None).await?,
+                StoreErrorKind::StalePlan { presented: None, current } if *current == now,
+                "{operation:?} outside a plan, under {now}"
+            );
+            let after = state(&cx, &subject, Some(now)).await?;
+            check_eq!(
+                after,
+                before,
+                "what is stored after a refused {operation:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn the_epoch_is_judged_before_anything_stored(cx: Cx) -> Verdict {
+    let now = plan(4, 7);
+    cx.ledger()?;
+    let closed = id("closed")?;
+    cx.close(&closed, 0).await?;
+    publish(&cx, now, None).await?;
+    // The stale node believes that it does not exist, and must not hear so from here.
+    let stale = Some(plan(3, 7));
+    let absent = id("absent")?;
+    check_refused!(
+        cx.store()
+            .head(Head::new(absent.clone()).with_epoch(stale))
+            .await,
+        StoreErrorKind::StalePlan { .. },
+        "looking up what does not exist"
+    );
+    check_refused!(
+        cx.store()
+            .read(Read::new(absent.clone(), 0, 1).with_epoch(stale))
+            .await,
+        StoreErrorKind::StalePlan { .. },
+        "reading what does not exist"
+    );
+    check_refused!(
+        cx.store()
+            .delete(Delete::new(absent).with_epoch(stale))
+            .await,
+        StoreErrorKind::StalePlan { .. },
+        "deleting what does not exist"
+    );
+    let append = Append::new(closed, 7, vec![event(7)]);
+    check_refused!(
+        cx.store().append(append.with_epoch(stale)).await,
+        StoreErrorKind::StalePlan { .. },
+        "appending to what is closed and has another length"
+    );
+    // Selections in which nothing can be: an index would not even be asked.
+    for residue in 0..4 {
+        for cursor in many_ids(8)? {
+            let nothing = List::new(1)
+                .with_route(RouteFilter::new(4, residue)?)
+                .with_cursor(ListCursor::after(&cursor));
+            check_refused!(
+                cx.store().list(nothing.with_epoch(stale)).await,
+                StoreErrorKind::StalePlan { .. },
+                "listing hash % 4 == {residue} after {cursor}"
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn an_invalid_append_is_reported_before_its_epoch(cx: Cx) -> Verdict {
+    publish(&cx, plan(4, 7), None).await?;
+    for events in [vec![], vec![NewEvent::new("", "")]] {
+        let append = Append::new(id("order")?, 0, events).with_epoch(plan(3, 7));
+        check_refused!(
+            cx.store().append(append).await,
+            StoreErrorKind::InvalidArgument { .. },
+            "an invalid append under an older plan"
+        );
+    }
+    Ok(())
+}
+
+async fn no_append_of_an_older_plan_lands_after_the_newer_one_was_published(cx: Cx) -> Verdict {
+    cx.ledger()?;
+    let (racers, rounds) = (cx.effort().racers, cx.effort().rounds as u64);
+    let mut now = plan(1, 7);
+    publish(&cx, now, None).await?;
+    for round in 0..rounds {
+        let running = Arc::new(Barrier::new(racers + 1));
+        let ids = (0..racers)
+            .map(|racer| id(format!("order-{round}-{racer}")))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut writers = tokio::task::JoinSet::new();
+        for id in &ids {
+            let (store, running, id) = (cx.shared(), Arc::clone(&running), id.clone());
+            writers.spawn(async move {
+                let mut next = 0;
+                loop {
+                    let append = Append::new(id.clone(), next, vec![event(next)]);
+                    match store.append(append.with_epoch(now)).await {
+                        Ok(_) => next += 1,
+                        Err(error) => return (id, next, error),
+                    }
+                    if next == 1 {
+                        running.wait().await;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        running.wait().await;
+        let new = plan(round + 2, 7);
+        publish(&cx, new, Some(now)).await?;
+        let mut lengths = Vec::new();
+        for id in &ids {
+            let head = cx
+                .store()
+                .head(Head::new(id.clone()).with_epoch(new))
+                .await?;
+            lengths.push((id.clone(), head.map_or(0, |head| head.next_sequence)));
+        }
+        while let Some(ended) = writers.join_next().await {
+            let (id, written, error) = ended.map_err(Stop::failed)?;
+            check_refused!(
+                Err::<(), _>(error),
+                StoreErrorKind::StalePlan { .. },
+                "a writer's end"
+            );
+            let head = cx
+                .store()
+                .head(Head::new(id.clone()).with_epoch(new))
+                .await?;
+            let length = head.map_or(0, |head| head.next_sequence);
+            check_eq!(length, written, "the length of {id} at the end");
+            let seen = lengths
+                .iter()
+                .find(|(of, _)| *of == id)
+                .map(|(_, length)| *length);
+            check_eq!(
+                seen,
+                Some(length),
+                "the length of {id} when the plan was published"
+            );
+        }
+        now = new;
+    }
+    Ok(())
+}
