@@ -52,10 +52,6 @@ impl Failure {
         Self::new(Exit::Refused, message)
     }
 
-    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
-        Self::new(Exit::Unreachable, message)
-    }
-
     /// A file or a stream that could not be read or written.
     pub(crate) fn io(what: &str, path: &Path, error: io::Error) -> Self {
         Self::failed(format!("cannot {what} `{}`", path.display())).with_cause(error)

@@ -1,6 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+mod app;
+mod args;
+mod commands;
 mod config;
+mod deployment;
 mod export;
 mod failure;
 mod graph;
@@ -10,4 +14,8 @@ mod output;
 mod progress;
 mod source;
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    app::main()
+}

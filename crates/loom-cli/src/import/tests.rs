@@ -2,7 +2,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use loom_spi::{Append, EventStoreExt as _, ExecutionId, List, NewEvent};
+use loom_spi::{Append, EventStore as _, EventStoreExt as _, ExecutionId, List, NewEvent};
 use loom_store_memory::MemoryStore;
 use serde_json::Value;
 
@@ -195,7 +195,7 @@ async fn a_log_that_differs_is_told_with_its_line_and_left_as_it_is() {
             });
         let id = ExecutionId::new("e-1").unwrap();
         let append = Append::new(id, 0, events.collect());
-        loom_spi::EventStore::append(&store, append).await.unwrap();
+        store.append(append).await.unwrap();
         let before = event_count(&store).await;
         let failure = run(&store, lines(2, 3)).await.unwrap_err();
         assert_eq!(failure.exit(), Exit::Failed);

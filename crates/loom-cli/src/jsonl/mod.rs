@@ -16,7 +16,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use loom_spi::{Event, ExecutionId, NewEvent, Timestamp};
 
-pub(crate) use self::parse::BadLine;
 pub(crate) use self::write::write_line;
 
 /// The key under which a payload stands that cannot stand key by key.

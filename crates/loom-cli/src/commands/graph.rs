@@ -1,0 +1,301 @@
+//! `loom graph`.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use loom_graph_executor::child_id;
+use loom_shard_plan::ShardId;
+use loom_spi::{DispatchError, EventStore, ExecutionId};
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::log::not_found;
+use crate::args::{Global, GraphCommand, GraphRun, Runtime};
+use crate::deployment::Deployment;
+use crate::failure::Failure;
+use crate::graph::{self, Definition, GraphFile, NodeLog, NodeState, Run, View, recorded_graph};
+use crate::output::{Output, Table, Tone, counted, printable};
+
+/// Nodes in flight where nobody says how many.
+const DEFAULT_LIMIT: usize = 8;
+
+#[derive(Serialize)]
+struct Report {
+    id: String,
+    /// `completed`, `failed`, `cancelled`, or `open` while it can be resumed.
+    outcome: NodeState,
+    nodes: Vec<NodeReport>,
+    #[serde(skip)]
+    command: String,
+}
+
+#[derive(Serialize)]
+struct NodeReport {
+    key: String,
+    execution: String,
+    /// As for the graph; `skipped` when something it waits for did not complete, `waiting` when it has not begun.
+    outcome: &'static str,
+    attempts: usize,
+    output: Option<String>,
+    message: Option<String>,
+    shard: Option<u16>,
+    file: Option<String>,
+    #[serde(skip)]
+    leaf: bool,
+}
+
+/// Refuses a bad graph file before any shard is opened.
+pub(super) fn check(command: &GraphCommand) -> Result<(), Failure> {
+    match command {
+        GraphCommand::Run(args) => GraphFile::load(&args.file).map(drop),
+        GraphCommand::Show { .. } => Ok(()),
+    }
+}
+
+pub(super) async fn run(
+    command: &GraphCommand,
+    global: &Global,
+    deployment: &Deployment,
+    output: Output,
+) -> Result<(), Failure> {
+    match command {
+        GraphCommand::Run(args) => run_graph(args, global, deployment, output).await,
+        GraphCommand::Show { id } => {
+            let store = &deployment.store;
+            let Some(definition) = recorded_graph(store, id).await? else {
+                return Err(not_found(id.as_str()));
+            };
+            let report = look(deployment, global, id, &definition, &[]).await?;
+            output.print(&report, |output| report.text(output))
+        }
+    }
+}
+
+async fn run_graph(
+    args: &GraphRun,
+    global: &Global,
+    deployment: &Deployment,
+    output: Output,
+) -> Result<(), Failure> {
+    let Runtime::Local = args.runtime;
+    let graph = GraphFile::load(&args.file)?;
+    let id = args.id.clone().or_else(|| graph.id.clone());
+    let id = id.unwrap_or_else(ExecutionId::generate);
+    let limit = args
+        .limit
+        .and_then(|limit| usize::try_from(limit).ok())
+        .or(graph.limit)
+        .or(deployment.config.limits.graph_nodes)
+        .unwrap_or(DEFAULT_LIMIT);
+    let store: Arc<dyn EventStore> = Arc::new(deployment.store.clone());
+    let view = Arc::new(View::new(&id, &graph));
+    let stop = Arc::new(watch::Sender::new(false));
+    let run = graph::run(
+        store,
+        &graph,
+        &id,
+        limit,
+        Arc::clone(&view),
+        Arc::clone(&stop),
+    );
+    let result = tokio::select! {
+        result = run => result,
+        result = interrupted() => Err(match result {
+            Ok(()) => {
+                // Ends when every command has been killed.
+                stop.send_replace(true);
+                stop.closed().await;
+                Failure::failed(format!("interrupted: what was running in `{id}` was stopped and not recorded"))
+                    .with_help("run it again with the same --id, and it goes on where it stopped")
+            }
+            Err(failure) => failure,
+        }),
+    };
+    view.finish();
+    let unfinished = match result? {
+        Run::Recorded | Run::Settled => Vec::new(),
+        Run::Unfinished(nodes) => nodes,
+    };
+    let report = look(deployment, global, &id, &graph.definition(), &unfinished).await?;
+    output.print(&report, |output| report.text(output))?;
+    report.into_result(unfinished)
+}
+
+/// Ctrl-C, or the signal that asks a process to end.
+async fn interrupted() -> Result<(), Failure> {
+    let cannot = |error| Failure::failed("cannot listen for signals").with_cause(error);
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
+    tokio::select! {
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+/// Reads what became of every branch, and where its log is.
+async fn look(
+    deployment: &Deployment,
+    global: &Global,
+    id: &ExecutionId,
+    definition: &Definition,
+    unfinished: &[(String, DispatchError)],
+) -> Result<Report, Failure> {
+    let graph = NodeLog::read(&deployment.store, id).await?;
+    let mut nodes: Vec<NodeReport> = Vec::with_capacity(definition.nodes.len());
+    for node in &definition.nodes {
+        let execution = child_id(id, &node.key)
+            .map_err(|error| Failure::usage(error.to_string()).with_cause(error))?;
+        let log = NodeLog::read(&deployment.store, &execution).await?;
+        let shard = match log.state {
+            NodeState::Absent => None,
+            _ => deployment.locate(&execution).await?,
+        };
+        let error = unfinished.iter().find(|(key, _)| *key == node.key);
+        nodes.push(NodeReport {
+            key: node.key.clone(),
+            execution: execution.to_string(),
+            outcome: name(log.state),
+            attempts: log.attempts,
+            output: log.output,
+            message: log
+                .message
+                .or_else(|| error.map(|(_, error)| error.to_string())),
+            shard: shard.map(ShardId::get),
+            file: shard
+                .and_then(|shard| deployment.file(shard))
+                .map(|file| file.display().to_string()),
+            leaf: !definition
+                .nodes
+                .iter()
+                .any(|other| other.after.contains(&node.key)),
+        });
+    }
+    mark_skipped(definition, &mut nodes);
+    let config = match &global.config {
+        Some(config) => format!(" --config {}", config.display()),
+        None => String::new(),
+    };
+    Ok(Report {
+        id: id.to_string(),
+        outcome: graph.state,
+        nodes,
+        command: format!("loom{config} log"),
+    })
+}
+
+fn name(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Completed => "completed",
+        NodeState::Failed => "failed",
+        NodeState::Panicked => "panicked",
+        NodeState::Cancelled => "cancelled",
+        NodeState::Open => "open",
+        NodeState::Absent => "waiting",
+    }
+}
+
+/// A node that waits for one that ended without completing, or that was itself skipped, is never run.
+fn mark_skipped(definition: &Definition, nodes: &mut [NodeReport]) {
+    loop {
+        let blocked: Vec<String> = nodes
+            .iter()
+            .filter(|node| {
+                matches!(
+                    node.outcome,
+                    "failed" | "panicked" | "cancelled" | "skipped"
+                )
+            })
+            .map(|node| node.key.clone())
+            .collect();
+        let mut changed = false;
+        for (node, report) in definition.nodes.iter().zip(nodes.iter_mut()) {
+            let blocker = node.after.iter().find(|after| blocked.contains(after));
+            if let ("waiting", Some(blocker)) = (report.outcome, blocker) {
+                report.outcome = "skipped";
+                report.message = Some(format!("`{blocker}` did not complete"));
+                changed = true;
+            }
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+impl Report {
+    fn text(&self, output: Output) -> String {
+        let completed = self
+            .nodes
+            .iter()
+            .filter(|node| node.outcome == "completed")
+            .count();
+        let tone = if completed == self.nodes.len() {
+            Tone::Good
+        } else {
+            Tone::Bad
+        };
+        let tally = format!(
+            "{completed} of {} completed",
+            counted(self.nodes.len() as u64, "node")
+        );
+        let mut text = format!(
+            "{}: {}\n\n",
+            output.paint(Tone::Strong, &self.id),
+            output.paint(tone, &tally)
+        );
+        let mut table = Table::new(&["node", "outcome", "execution", ">shard", "log in"]);
+        for node in &self.nodes {
+            table.row([
+                node.key.clone(),
+                node.outcome.to_owned(),
+                node.execution.clone(),
+                node.shard
+                    .map_or_else(|| "-".to_owned(), |shard| shard.to_string()),
+                node.file.clone().unwrap_or_else(|| "-".to_owned()),
+            ]);
+        }
+        text.push_str(&table.render(output));
+        for node in &self.nodes {
+            let body = match (&node.message, &node.output) {
+                (Some(message), _) => message,
+                (None, Some(out)) if node.leaf && !out.is_empty() => out,
+                _ => continue,
+            };
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "\n{}:", output.paint(Tone::Strong, &node.key));
+            for line in body.lines() {
+                let _ = writeln!(text, "  {}", printable(line));
+            }
+        }
+        if let Some(node) = self.nodes.iter().find(|node| node.shard.is_some()) {
+            let hint = format!(
+                "each is a log of its own: {} {}",
+                self.command, node.execution
+            );
+            let _ = writeln!(text, "\n{}", output.paint(Tone::Quiet, &hint));
+        }
+        text
+    }
+
+    /// The exit code: that of the first node that could not be run to its end, 1 when one failed.
+    fn into_result(self, unfinished: Vec<(String, DispatchError)>) -> Result<(), Failure> {
+        if let Some((key, error)) = unfinished.into_iter().next() {
+            return Err(Failure::from(error)
+                .context(format_args!("node `{key}` was not run to its end"))
+                .with_help("run the graph again with the same --id to go on"));
+        }
+        let left = self
+            .nodes
+            .iter()
+            .filter(|node| node.outcome != "completed")
+            .count();
+        match left {
+            0 => Ok(()),
+            left => Err(Failure::failed(format!(
+                "{left} of {} did not complete",
+                counted(self.nodes.len() as u64, "node")
+            ))),
+        }
+    }
+}

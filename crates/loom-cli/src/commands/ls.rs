@@ -1,0 +1,95 @@
+//! `loom ls`.
+
+use std::pin::pin;
+
+use futures_util::TryStreamExt as _;
+use loom_spi::{EventStoreExt as _, ExecutionState, ExecutionSummary, List, ListCursor};
+use serde::Serialize;
+
+use crate::args::{Ls, State};
+use crate::deployment::Deployment;
+use crate::failure::Failure;
+use crate::output::{Output, Table, Tone, count, moment};
+
+#[derive(Serialize)]
+struct Listed {
+    executions: Vec<Row>,
+    /// Whether there are more, after the last of these.
+    more: bool,
+}
+
+#[derive(Serialize)]
+struct Row {
+    execution: String,
+    state: &'static str,
+    events: u64,
+    created_at: i64,
+    updated_at: i64,
+    #[serde(skip)]
+    updated: String,
+}
+
+impl Row {
+    fn of(summary: &ExecutionSummary) -> Self {
+        let head = summary.head;
+        Self {
+            execution: summary.id.to_string(),
+            state: state_name(head.state),
+            events: head.next_sequence,
+            created_at: head.created_at.as_millis(),
+            updated_at: head.updated_at.as_millis(),
+            updated: moment(head.updated_at),
+        }
+    }
+}
+
+pub(super) fn state_name(state: ExecutionState) -> &'static str {
+    match state {
+        ExecutionState::Open => "open",
+        ExecutionState::Closed => "closed",
+    }
+}
+
+pub(super) async fn run(args: &Ls, deployment: &Deployment, output: Output) -> Result<(), Failure> {
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let request = List::new(limit.clamp(1, 1024))
+        .with_cursor(args.after.as_ref().map(ListCursor::after))
+        .with_state(args.state.map(|state| match state {
+            State::Open => ExecutionState::Open,
+            State::Closed => ExecutionState::Closed,
+        }));
+    let mut executions = pin!(deployment.store.list_all(request));
+    let mut listed = Listed {
+        executions: Vec::new(),
+        more: false,
+    };
+    while let Some(summary) = executions.try_next().await? {
+        if listed.executions.len() == limit {
+            listed.more = true;
+            break;
+        }
+        listed.executions.push(Row::of(&summary));
+    }
+    output.print(&listed, |output| listed.text(output))
+}
+
+impl Listed {
+    fn text(&self, output: Output) -> String {
+        let mut table = Table::new(&["execution", "state", ">events", "last event"]);
+        for row in &self.executions {
+            table.row([
+                row.execution.clone(),
+                row.state.to_owned(),
+                count(row.events),
+                row.updated.clone(),
+            ]);
+        }
+        let mut text = table.render(output);
+        if let (true, Some(last)) = (self.more, self.executions.last()) {
+            let hint = format!("there are more: --after {}", last.execution);
+            text.push_str(&output.paint(Tone::Quiet, &hint));
+            text.push('\n');
+        }
+        text
+    }
+}

@@ -1,0 +1,261 @@
+//! An open deployment: its shards, and the one store over them.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use loom_shard_plan::{Placement, ShardId, ShardPlan};
+use loom_sharded_store::{Connect, OpenError, PlanChangeError, ShardedStore};
+use loom_spi::{
+    BoxError, DeploymentId, EventStore, ExecutionId, Head, PlanEpoch, PlanLedger as _,
+    ShardIdentity, StoreError, StoreErrorKind,
+};
+use loom_store_sqlite::{Options, SqliteStore};
+use tokio::sync::Mutex;
+
+use crate::config::{Config, StoreUrl, folder_of};
+use crate::failure::{Exit, Failure};
+
+/// The shards that are open, by id.
+type Shards = BTreeMap<u16, Arc<SqliteStore>>;
+
+/// An open deployment.
+pub(crate) struct Deployment {
+    pub(crate) config: Config,
+    pub(crate) store: ShardedStore,
+    shards: Arc<Mutex<Shards>>,
+}
+
+impl Deployment {
+    /// Opens the shards of the deployment file at `path`, and the store over them under the plan that they keep.
+    pub(crate) async fn open(path: &Path) -> Result<Self, Failure> {
+        let config = Config::load(path)?;
+        let opened = join_all(
+            config
+                .shards
+                .keys()
+                .map(|&shard| open_shard(&config, shard)),
+        )
+        .await;
+        let mut shards = Shards::new();
+        for (&shard, store) in config.shards.keys().zip(opened) {
+            shards.insert(shard, store?);
+        }
+        let connect = Arc::new(Mutex::new(shards.clone()));
+        let mut builder = ShardedStore::builder()
+            .deployment(config.deployment.clone())
+            .connect(FileConnect {
+                path: config.path.clone(),
+                deployment: config.deployment.clone(),
+                shards: Arc::clone(&connect),
+            });
+        if let Some(capacity) = config.limits.resolution_cache {
+            builder = builder.cache_capacity(capacity);
+        }
+        for (shard, store) in &shards {
+            builder = builder.shard(*shard, Arc::clone(store) as Arc<dyn EventStore>);
+        }
+        let store = builder.open().await?;
+        if store.plan().is_none() {
+            return Err(no_plan());
+        }
+        Ok(Self {
+            config,
+            store,
+            shards: connect,
+        })
+    }
+
+    /// The plan that requests are routed by.
+    pub(crate) fn plan(&self) -> Result<Arc<ShardPlan>, Failure> {
+        let plan = self.store.plan();
+        plan.ok_or_else(no_plan)
+    }
+
+    /// The shards that are open, by id, whether the plan names them or not.
+    pub(crate) async fn shards(&self) -> Shards {
+        self.shards.lock().await.clone()
+    }
+
+    /// Gives the store a shard that a later plan will name.
+    pub(crate) async fn add_shard(
+        &self,
+        shard: u16,
+        store: Arc<SqliteStore>,
+    ) -> Result<(), Failure> {
+        let mut shards = self.shards.lock().await;
+        if shards.insert(shard, Arc::clone(&store)).is_none() {
+            self.store.add_shard(shard, store).await?;
+        }
+        Ok(())
+    }
+
+    /// The shard that has the log of an execution; `None` when none of those that may have it does.
+    pub(crate) async fn locate(&self, id: &ExecutionId) -> Result<Option<ShardId>, Failure> {
+        let sides = match self.plan()?.route_id(id.as_str()) {
+            Placement::Settled(shard) => vec![shard],
+            // It may move from the source to the destination between the looks.
+            Placement::Migrating { from, to } => vec![to, from, to],
+        };
+        let shards = self.shards().await;
+        for side in sides {
+            if let Some(store) = shards.get(&side.get()) {
+                let epoch = ledger_epoch(store).await?;
+                let head = Head::new(id.clone()).with_epoch(epoch);
+                if store.head(head).await?.is_some() {
+                    return Ok(Some(side));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The file of a shard.
+    pub(crate) fn file(&self, shard: ShardId) -> Option<PathBuf> {
+        self.config.file(shard.get())
+    }
+
+    /// Brings the files up to date and closes them.
+    pub(crate) async fn close(self) -> Result<(), Failure> {
+        let closed = join_all(self.shards().await.values().map(|store| store.close())).await;
+        for closed in closed {
+            closed?;
+        }
+        Ok(())
+    }
+}
+
+fn no_plan() -> Failure {
+    Failure::refused("no shard holds a plan: this deployment was never finished")
+        .with_help("create it with `loom init`")
+}
+
+/// The plan that a shard is under by itself: for looking at one shard, whatever the others are under.
+pub(crate) async fn ledger_epoch(store: &SqliteStore) -> Result<Option<PlanEpoch>, Failure> {
+    Ok(store.current().await?.map(|plan| plan.epoch))
+}
+
+async fn open_shard(config: &Config, shard: u16) -> Result<Arc<SqliteStore>, Failure> {
+    let Some(file) = config.file(shard) else {
+        return Err(Failure::failed(format!("there is no shard {shard}")));
+    };
+    let options = options(&config.deployment, shard);
+    match SqliteStore::open(file, options).await {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(error) => Err(error.with_shard(shard).into()),
+    }
+}
+
+/// Creates the file of a shard, or opens it if that was done before.
+pub(crate) async fn create_shard(
+    config: &Config,
+    shard: u16,
+    url: &StoreUrl,
+) -> Result<Arc<SqliteStore>, Failure> {
+    let file = url.file(config.folder());
+    let options = options(&config.deployment, shard);
+    match SqliteStore::create(&file, options).await {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(error) => {
+            let failure = Failure::from(error.with_shard(shard));
+            Err(if failure.exit() == Exit::Refused {
+                failure.with_help(format!(
+                    "`{}` is there already and is not this shard: move it away, or choose another url",
+                    file.display()
+                ))
+            } else {
+                failure
+            })
+        }
+    }
+}
+
+fn options(deployment: &DeploymentId, shard: u16) -> Options {
+    Options::new().with_identity(ShardIdentity::new(deployment.clone(), shard))
+}
+
+/// Reaches shards that joined after this process had read its deployment file: by that file as it is now, or
+/// by what the shards' directory says.
+#[derive(Debug)]
+struct FileConnect {
+    path: PathBuf,
+    deployment: DeploymentId,
+    shards: Arc<Mutex<Shards>>,
+}
+
+#[async_trait]
+impl Connect for FileConnect {
+    async fn connect(
+        &self,
+        shard: ShardId,
+        location: Option<&str>,
+    ) -> Result<Arc<dyn EventStore>, BoxError> {
+        let mut shards = self.shards.lock().await;
+        if let Some(store) = shards.get(&shard.get()) {
+            return Ok(Arc::clone(store) as Arc<dyn EventStore>);
+        }
+        let listed = Config::load(&self.path)
+            .ok()
+            .and_then(|config| config.file(shard.get()));
+        let file = match (listed, location) {
+            (Some(file), _) => file,
+            (None, Some(location)) => StoreUrl::parse(location)?.file(folder_of(&self.path)),
+            (None, None) => {
+                return Err(format!(
+                    "`{}` does not say where shard {shard} is: expected a `[[shard]]` with that id",
+                    self.path.display()
+                )
+                .into());
+            }
+        };
+        let options = options(&self.deployment, shard.get());
+        let store = SqliteStore::open(file, options).await;
+        let store = Arc::new(store.map_err(|error| error.with_shard(shard.get()))?);
+        shards.insert(shard.get(), Arc::clone(&store));
+        Ok(store)
+    }
+}
+
+/// The error of a store among the causes of `error`.
+fn store_cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a StoreError> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(store) = error.downcast_ref::<StoreError>() {
+            return Some(store);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// As the error of a store that caused it would exit.
+fn exit_of(error: &(dyn Error + 'static), otherwise: Exit) -> Exit {
+    match store_cause(error).map(StoreError::kind) {
+        Some(StoreErrorKind::Unavailable { .. }) => Exit::Unreachable,
+        Some(StoreErrorKind::WrongShard { .. }) => Exit::Refused,
+        Some(_) => Exit::Failed,
+        None => otherwise,
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Store(error) => error.into(),
+            error => Self::new(exit_of(&error, Exit::Refused), error.to_string()).with_cause(error),
+        }
+    }
+}
+
+impl From<PlanChangeError> for Failure {
+    fn from(error: PlanChangeError) -> Self {
+        match error {
+            PlanChangeError::Store(error) => error.into(),
+            PlanChangeError::Shards(error) => error.into(),
+            error => Self::new(exit_of(&error, Exit::Refused), error.to_string()).with_cause(error),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the logs say about a graph and its nodes. They are the truth about it, whoever ran it.
+
+use std::collections::BTreeSet;
+
+use futures_util::TryStreamExt as _;
+use loom_journal::{read_anchor, read_outcome};
+use loom_spi::{EventStore, EventStoreExt as _, ExecutionId, ExecutionOutcome, Head};
+use serde::{Deserialize, Serialize};
+
+use super::file::Definition;
+use super::run::{GRAPH_FLOW, journal_failure};
+use crate::failure::Failure;
+
+/// How a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NodeState {
+    Completed,
+    Failed,
+    Panicked,
+    Cancelled,
+    /// Its log is open: it runs, or did when its process ended.
+    Open,
+    /// It has no log.
+    Absent,
+}
+
+/// What the log of a node says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeLog {
+    pub(crate) state: NodeState,
+    /// How many runs of it have left a trace in its log.
+    pub(crate) attempts: usize,
+    pub(crate) output: Option<String>,
+    /// Why it did not complete.
+    pub(crate) message: Option<String>,
+}
+
+impl NodeLog {
+    pub(crate) async fn read(store: &dyn EventStore, id: &ExecutionId) -> Result<Self, Failure> {
+        let mut log = Self {
+            state: NodeState::Absent,
+            attempts: 0,
+            output: None,
+            message: None,
+        };
+        if store.head(Head::new(id.clone())).await?.is_none() {
+            return Ok(log);
+        }
+        log.attempts = attempts(store, id).await?;
+        match read_outcome(store, id).await.map_err(journal_failure)? {
+            None => log.state = NodeState::Open,
+            Some(ExecutionOutcome::Completed { output }) => {
+                log.state = NodeState::Completed;
+                // A command's output is text; whatever else stands there is shown as the JSON it is.
+                let text = serde_json::from_slice::<String>(&output);
+                log.output =
+                    Some(text.unwrap_or_else(|_| String::from_utf8_lossy(&output).into_owned()));
+            }
+            Some(ExecutionOutcome::Cancelled { reason }) => {
+                log.state = NodeState::Cancelled;
+                log.message = Some(reason);
+            }
+            Some(ExecutionOutcome::Failed(failure)) => {
+                log.state = match failure.kind {
+                    loom_spi::FailureKind::Panicked => NodeState::Panicked,
+                    _ => NodeState::Failed,
+                };
+                log.message = Some(failure.message);
+            }
+            Some(other) => {
+                log.state = NodeState::Failed;
+                log.message = Some(format!(
+                    "it ended in a way that this build does not know: {other:?}"
+                ));
+            }
+        }
+        Ok(log)
+    }
+}
+
+/// Every run of an execution marks the events that it writes.
+async fn attempts(store: &dyn EventStore, id: &ExecutionId) -> Result<usize, Failure> {
+    #[derive(Deserialize)]
+    struct Mark {
+        run: String,
+    }
+    let runs = store
+        .read_all(id, 0)
+        .try_fold(BTreeSet::new(), |mut runs, event| async move {
+            runs.extend(serde_json::from_slice::<Mark>(&event.payload).map(|mark| mark.run));
+            Ok(runs)
+        });
+    Ok(runs.await?.len())
+}
+
+/// The graph that execution `id` runs; `None` when there is no such execution.
+pub(crate) async fn recorded_graph(
+    store: &dyn EventStore,
+    id: &ExecutionId,
+) -> Result<Option<Definition>, Failure> {
+    let Some(anchor) = read_anchor(store, id).await.map_err(journal_failure)? else {
+        return Ok(None);
+    };
+    if anchor.flow != GRAPH_FLOW {
+        return Err(Failure::refused(format!(
+            "execution `{id}` is no run of a graph: its log was begun by flow `{}`",
+            anchor.flow
+        )));
+    }
+    serde_json::from_slice(&anchor.input)
+        .map(Some)
+        .map_err(|error| {
+            Failure::failed(format!(
+                "the graph in the log of execution `{id}` cannot be read"
+            ))
+            .with_cause(error)
+        })
+}
