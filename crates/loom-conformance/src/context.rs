@@ -12,7 +12,7 @@ use loom_spi::{
 };
 
 use crate::factory::Hooks;
-use crate::outcome::Stop;
+use crate::outcome::{Stop, Verdict};
 use crate::support::{event, events, ids_of, listing, log_in_pages, race};
 use crate::{Effort, Need};
 
@@ -170,6 +170,33 @@ pub(crate) struct RegistryCx {
 impl RegistryCx {
     pub(crate) fn new(registry: Arc<dyn BranchRegistry>, effort: Effort) -> Self {
         Self { registry, effort }
+    }
+}
+
+impl RegistryCx {
+    pub(crate) async fn record(
+        &self,
+        parent: &ExecutionId,
+        child: &ExecutionId,
+        label: &str,
+    ) -> Verdict {
+        let edge = RecordLineage::new(parent.clone(), child.clone(), label.to_owned());
+        Ok(self.registry.record_lineage(edge).await?)
+    }
+
+    pub(crate) async fn children(&self, parent: &ExecutionId) -> Result<Vec<Branch>, Stop> {
+        Ok(self
+            .registry
+            .children(Children::new(parent.clone()))
+            .await?)
+    }
+
+    pub(crate) async fn parent(&self, child: &ExecutionId) -> Result<Option<ParentLink>, Stop> {
+        Ok(self.registry.parent(Parent::new(child.clone())).await?)
+    }
+
+    pub(crate) async fn forget(&self, parent: &ExecutionId) -> Result<u64, Stop> {
+        Ok(self.registry.forget(Forget::new(parent.clone())).await?)
     }
 }
 

@@ -52,11 +52,15 @@ macro_rules! __store_suites {
             [limits __limits]
             [terminal __terminal]
             [fencing __fencing]
+            [acquisitions __acquisitions]
             [leases __leases]
             [ledger __ledger]
             [epochs __epochs]
             [branches __branches]
+            [forgetting __forgetting]
             [concurrency __concurrency]
+            [fence_races __fence_races]
+            [branch_races __branch_races]
             [cancellation __cancellation]
             [durability __durability]
             [errors __errors]
@@ -74,6 +78,8 @@ macro_rules! __registry_suites {
     ($then:ident ($($args:tt)*)) => {
         $crate::$then! { ($($args)*)
             [branches __branches]
+            [forgetting __forgetting]
+            [branch_races __branch_races]
         }
     };
 }

@@ -1,16 +1,15 @@
 //! Epochs: a store with a ledger serves no request of another plan, whatever the operation.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use loom_spi::{
-    AcquireFence, Append, Children, Delete, ExecutionId, FenceToken, Forget, Head, Import, List,
-    ListCursor, NewEvent, Operation, Parent, PlanEpoch, Read, RecordLineage, Records, ReleaseLease,
-    RenewLease, Retire, RouteFilter, Seal, SealedRecord, StoreError, StoreErrorKind, Unseal,
+    Append, Delete, Head, List, ListCursor, NewEvent, Operation, PlanEpoch, Read, RouteFilter,
+    StoreErrorKind,
 };
 use tokio::sync::Barrier;
 
 use super::ledger::{plan, publish};
+use super::operations::{FENCING, LINEAGE, RELOCATION, STORE, offered, perform, state, subject};
 use crate::context::Cx;
 use crate::outcome::{Stop, Verdict, check_eq, check_refused};
 use crate::support::{event, id, many_ids};
@@ -34,163 +33,6 @@ crate::macros::suite! { ($) Store epochs as __epochs;
     the_epoch_is_judged_before_anything_stored,
     an_invalid_append_is_reported_before_its_epoch,
     no_append_of_an_older_plan_lands_after_the_newer_one_was_published,
-}
-
-const STORE: &[Operation] = &[
-    Operation::Append,
-    Operation::Read,
-    Operation::Head,
-    Operation::List,
-    Operation::Delete,
-];
-const FENCING: &[Operation] = &[
-    Operation::AcquireFence,
-    Operation::RenewLease,
-    Operation::ReleaseLease,
-];
-const LINEAGE: &[Operation] = &[
-    Operation::RecordLineage,
-    Operation::Children,
-    Operation::Parent,
-    Operation::Forget,
-];
-const RELOCATION: &[Operation] = &[
-    Operation::Seal,
-    Operation::Import,
-    Operation::Retire,
-    Operation::Unseal,
-    Operation::Records,
-];
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// An execution on which every operation could be done.
-struct Subject {
-    id: ExecutionId,
-    child: ExecutionId,
-    token: Option<FenceToken>,
-}
-
-/// Makes a subject, outside any plan.
-async fn subject(cx: &Cx, name: &str) -> Result<Subject, Stop> {
-    let (id, child) = (id(name)?, id(format!("child of {name}"))?);
-    let mut token = None;
-    if let Ok(fencing) = cx.fencing() {
-        let request = AcquireFence::new(id.clone()).with_holder("one".to_owned());
-        token = Some(fencing.acquire_fence(request.with_lease(MINUTE)).await?);
-    }
-    let append = Append::new(id.clone(), 0, vec![event(0)]).with_fence(token);
-    cx.store().append(append).await?;
-    if let Ok(branches) = cx.branches() {
-        let edge = RecordLineage::new(id.clone(), child.clone(), "label".to_owned());
-        branches.record_lineage(edge).await?;
-    }
-    Ok(Subject { id, child, token })
-}
-
-/// Does an operation under a plan. The outer result is about the case, the inner one the store's.
-async fn perform(
-    cx: &Cx,
-    operation: Operation,
-    on: &Subject,
-    epoch: Option<PlanEpoch>,
-) -> Result<Result<(), StoreError>, Stop> {
-    let (id, store) = (on.id.clone(), cx.store());
-    let token = on.token.unwrap_or(FenceToken(1));
-    Ok(match operation {
-        Operation::Append => {
-            let append = Append::new(id, 1, vec![event(1)]).with_fence(on.token);
-            store.append(append.with_epoch(epoch)).await.map(drop)
-        }
-        Operation::Read => store
-            .read(Read::new(id, 0, 9).with_epoch(epoch))
-            .await
-            .map(drop),
-        Operation::Head => store.head(Head::new(id).with_epoch(epoch)).await.map(drop),
-        Operation::List => store.list(List::new(9).with_epoch(epoch)).await.map(drop),
-        Operation::Delete => store
-            .delete(Delete::new(id).with_epoch(epoch))
-            .await
-            .map(drop),
-        Operation::AcquireFence => {
-            let request = AcquireFence::new(id).with_holder("one".to_owned());
-            cx.fencing()?
-                .acquire_fence(request.with_epoch(epoch))
-                .await
-                .map(drop)
-        }
-        Operation::RenewLease => {
-            let request = RenewLease::new(id, token, MINUTE).with_epoch(epoch);
-            cx.fencing()?.renew_lease(request).await
-        }
-        Operation::ReleaseLease => {
-            let request = ReleaseLease::new(id, token).with_epoch(epoch);
-            cx.fencing()?.release_lease(request).await
-        }
-        Operation::RecordLineage => {
-            let child = super::epochs::id(format!("second child of {id}"))?;
-            let request = RecordLineage::new(id, child, "second".to_owned());
-            cx.branches()?
-                .record_lineage(request.with_epoch(epoch))
-                .await
-        }
-        Operation::Children => cx
-            .branches()?
-            .children(Children::new(id).with_epoch(epoch))
-            .await
-            .map(drop),
-        Operation::Parent => {
-            let request = Parent::new(on.child.clone()).with_epoch(epoch);
-            cx.branches()?.parent(request).await.map(drop)
-        }
-        Operation::Forget => cx
-            .branches()?
-            .forget(Forget::new(id).with_epoch(epoch))
-            .await
-            .map(drop),
-        Operation::Seal => cx
-            .relocation()?
-            .seal(Seal::new(id).with_epoch(epoch))
-            .await
-            .map(drop),
-        Operation::Import => {
-            let record = SealedRecord::new(None, Some(FenceToken(1)), vec![]);
-            let absent = super::epochs::id(format!("imported {id}"))?;
-            let request = Import::new(absent, record, vec![]).with_epoch(epoch);
-            cx.relocation()?.import(request).await.map(drop)
-        }
-        Operation::Retire => {
-            cx.relocation()?
-                .retire(Retire::new(id).with_epoch(epoch))
-                .await
-        }
-        Operation::Unseal => {
-            cx.relocation()?
-                .unseal(Unseal::new(id).with_epoch(epoch))
-                .await
-        }
-        Operation::Records => {
-            let request = Records::new(9).with_epoch(epoch);
-            cx.relocation()?.records(request).await.map(drop)
-        }
-        other => return Err(Stop::failed(format_args!("{other:?} carries no epoch"))),
-    })
-}
-
-/// What the store holds of a subject, read under `epoch`.
-async fn state(cx: &Cx, on: &Subject, epoch: Option<PlanEpoch>) -> Result<String, Stop> {
-    let request = Read::new(on.id.clone(), 0, 9).with_epoch(epoch);
-    let log = cx.store().read(request).await?;
-    let list = cx.store().list(List::new(9).with_epoch(epoch)).await?;
-    let mut lineage = None;
-    if let Ok(branches) = cx.branches() {
-        let children = Children::new(on.id.clone()).with_epoch(epoch);
-        let parent = Parent::new(on.child.clone()).with_epoch(epoch);
-        lineage = Some((
-            branches.children(children).await?,
-            branches.parent(parent).await?,
-        ));
-    }
-    Ok(format!("{log:?} {list:?} {lineage:?}"))
 }
 
 /// Checks that operations are refused under `presented`, and that nothing comes of them.
@@ -275,18 +117,6 @@ async fn lineage_refuses_a_newer_plan(cx: Cx) -> Verdict {
 
 async fn relocation_refuses_a_newer_plan(cx: Cx) -> Verdict {
     all_refused(&cx, RELOCATION, plan(3, 7), plan(4, 7)).await
-}
-
-/// The operations that this store offers.
-fn offered(cx: &Cx) -> Vec<Operation> {
-    let mut operations = STORE.to_vec();
-    if cx.fencing().is_ok() {
-        operations.extend(FENCING);
-    }
-    if cx.branches().is_ok() {
-        operations.extend(LINEAGE);
-    }
-    operations
 }
 
 async fn a_plan_is_refused_where_none_was_published(cx: Cx) -> Verdict {
