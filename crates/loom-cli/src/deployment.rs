@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use loom_shard_plan::{Placement, ShardId, ShardPlan};
 use loom_sharded_store::{Connect, OpenError, PlanChangeError, ShardedStore};
 use loom_spi::{
-    BoxError, DeploymentId, EventStore, ExecutionId, Head, PlanEpoch, PlanLedger as _,
-    ShardIdentity, StoreError, StoreErrorKind,
+    BoxError, EventStore, ExecutionId, Head, PlanEpoch, PlanLedger as _, ShardIdentity, StoreError,
+    StoreErrorKind,
 };
 use loom_store_sqlite::{Options, SqliteStore};
 use tokio::sync::Mutex;
 
-use crate::config::{Config, StoreUrl, folder_of};
+use crate::config::{Config, StoreUrl};
 use crate::failure::{Exit, Failure};
 
 /// The shards that are open, by id.
@@ -48,8 +49,7 @@ impl Deployment {
         let mut builder = ShardedStore::builder()
             .deployment(config.deployment.clone())
             .connect(FileConnect {
-                path: config.path.clone(),
-                deployment: config.deployment.clone(),
+                config: config.clone(),
                 shards: Arc::clone(&connect),
             });
         if let Some(capacity) = config.limits.resolution_cache {
@@ -142,8 +142,7 @@ async fn open_shard(config: &Config, shard: u16) -> Result<Arc<SqliteStore>, Fai
     let Some(file) = config.file(shard) else {
         return Err(Failure::failed(format!("there is no shard {shard}")));
     };
-    let options = options(&config.deployment, shard);
-    match SqliteStore::open(file, options).await {
+    match SqliteStore::open(file, options(config, shard)).await {
         Ok(store) => Ok(Arc::new(store)),
         Err(error) => Err(error.with_shard(shard).into()),
     }
@@ -156,8 +155,7 @@ pub(crate) async fn create_shard(
     url: &StoreUrl,
 ) -> Result<Arc<SqliteStore>, Failure> {
     let file = url.file(config.folder());
-    let options = options(&config.deployment, shard);
-    match SqliteStore::create(&file, options).await {
+    match SqliteStore::create(&file, options(config, shard)).await {
         Ok(store) => Ok(Arc::new(store)),
         Err(error) => {
             let failure = Failure::from(error.with_shard(shard));
@@ -173,16 +171,20 @@ pub(crate) async fn create_shard(
     }
 }
 
-fn options(deployment: &DeploymentId, shard: u16) -> Options {
-    Options::new().with_identity(ShardIdentity::new(deployment.clone(), shard))
+fn options(config: &Config, shard: u16) -> Options {
+    let identity = ShardIdentity::new(config.deployment.clone(), shard);
+    let options = Options::new().with_identity(identity);
+    match config.limits.busy_timeout_ms {
+        Some(timeout) => options.with_busy_timeout(Duration::from_millis(timeout)),
+        None => options,
+    }
 }
 
 /// Reaches shards that joined after this process had read its deployment file: by that file as it is now, or
 /// by what the shards' directory says.
 #[derive(Debug)]
 struct FileConnect {
-    path: PathBuf,
-    deployment: DeploymentId,
+    config: Config,
     shards: Arc<Mutex<Shards>>,
 }
 
@@ -197,22 +199,21 @@ impl Connect for FileConnect {
         if let Some(store) = shards.get(&shard.get()) {
             return Ok(Arc::clone(store) as Arc<dyn EventStore>);
         }
-        let listed = Config::load(&self.path)
+        let listed = Config::load(&self.config.path)
             .ok()
             .and_then(|config| config.file(shard.get()));
         let file = match (listed, location) {
             (Some(file), _) => file,
-            (None, Some(location)) => StoreUrl::parse(location)?.file(folder_of(&self.path)),
+            (None, Some(location)) => StoreUrl::parse(location)?.file(self.config.folder()),
             (None, None) => {
                 return Err(format!(
                     "`{}` does not say where shard {shard} is: expected a `[[shard]]` with that id",
-                    self.path.display()
+                    self.config.path.display()
                 )
                 .into());
             }
         };
-        let options = options(&self.deployment, shard.get());
-        let store = SqliteStore::open(file, options).await;
+        let store = SqliteStore::open(file, options(&self.config, shard.get())).await;
         let store = Arc::new(store.map_err(|error| error.with_shard(shard.get()))?);
         shards.insert(shard.get(), Arc::clone(&store));
         Ok(store)

@@ -11,6 +11,7 @@ mod graph;
 mod import;
 mod jsonl;
 mod output;
+mod plan;
 mod progress;
 mod source;
 

@@ -1,7 +1,6 @@
 //! The command line.
 
 mod graph;
-mod plan;
 
 use std::env;
 use std::path::PathBuf;
@@ -11,8 +10,8 @@ use clap_complete::Shell;
 use loom_spi::ExecutionId;
 
 pub(crate) use self::graph::{GraphCommand, GraphRun, Runtime};
-pub(crate) use self::plan::PlanCommand;
 use crate::config::FILE_NAME;
+use crate::plan::PlanCommand;
 use crate::progress::ProgressMode;
 
 /// Durable executions over event stores that grow while everything runs.
@@ -73,7 +72,7 @@ pub(crate) enum Command {
     Log(Log),
     /// Remove the log of an execution
     Rm(Rm),
-    /// Look at shard plans
+    /// Show, write, compare and check shard plans
     #[command(subcommand)]
     Plan(PlanCommand),
     /// Run graphs of commands
@@ -168,6 +167,9 @@ pub(crate) struct Ls {
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: u64,
+    /// Only those on this shard
+    #[arg(long, value_name = "S")]
+    pub(crate) shard: Option<u16>,
     /// Go on after this execution
     #[arg(long, value_name = "ID")]
     pub(crate) after: Option<ExecutionId>,

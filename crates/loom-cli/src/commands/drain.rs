@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
 use loom_sharded_store::{MigrateError, Migrated, Settled};
 use loom_spi::{EventStore as _, ExecutionId, Head, ListCursor, StoreErrorKind};
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::progress::Progress;
 /// Executions that are looked at together.
 const PAGE: usize = 256;
 /// Moves under way at a time.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
 /// How often it is looked whether open executions have closed.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -100,40 +100,56 @@ async fn pass(
         .migrating()
         .map(|migration| migration.bucket)
         .collect();
-    for (done, bucket) in (1..).zip(buckets) {
-        let mut cursor: Option<ListCursor> = None;
-        loop {
-            let (ids, next) = deployment.store.left_to_drain(bucket, cursor, PAGE).await?;
-            let mut steps = stream::iter(ids)
-                .map(|id| step(deployment, pace, id))
-                .buffer_unordered(AT_ONCE);
-            while let Some(step) = steps.next().await {
-                match step? {
-                    Step::Moved => report.moved += 1,
-                    Step::Gone => {}
-                    Step::Open => report.remaining += 1,
-                    Step::Stuck(stuck) => {
-                        report.remaining += 1;
-                        report.stuck.push(stuck);
-                    }
-                }
-            }
-            match next {
-                Some(next) => cursor = Some(next),
-                None => break,
+    let mut steps = left(deployment, buckets)
+        .map_ok(|(place, id)| async move { Ok((place, step(deployment, pace, id).await?)) })
+        .try_buffer_unordered(AT_ONCE)
+        .boxed();
+    let mut looked_at: u64 = 0;
+    while let Some((place, step)) = steps.try_next().await? {
+        match step {
+            Step::Moved => report.moved += 1,
+            Step::Gone => {}
+            Step::Open => report.remaining += 1,
+            Step::Stuck(stuck) => {
+                report.remaining += 1;
+                report.stuck.push(stuck);
             }
         }
-        progress.at(
-            done,
-            format_args!(
-                "{} moved, {:.0}/s, {} cannot move yet",
-                count(report.moved),
-                progress.rate(report.moved),
-                count(report.remaining)
-            ),
-        );
+        looked_at += 1;
+        if looked_at.is_multiple_of(PAGE as u64) {
+            progress.at(
+                place,
+                format_args!(
+                    "{} moved, {:.0}/s, {} cannot move yet",
+                    count(report.moved),
+                    progress.rate(report.moved),
+                    count(report.remaining)
+                ),
+            );
+        }
     }
     Ok(())
+}
+
+/// What the sources of these buckets hold, bucket by bucket, each with the place of its bucket.
+fn left(
+    deployment: &Deployment,
+    buckets: Vec<u32>,
+) -> impl Stream<Item = Result<(u64, ExecutionId), Failure>> + '_ {
+    stream::iter((0..).zip(buckets)).flat_map(move |(place, bucket)| {
+        let pages = stream::try_unfold(
+            Some(None),
+            move |cursor: Option<Option<ListCursor>>| async move {
+                let Some(cursor) = cursor else {
+                    return Ok(None);
+                };
+                let (ids, next) = deployment.store.left_to_drain(bucket, cursor, PAGE).await?;
+                let ids = stream::iter(ids.into_iter().map(move |id| Ok((place, id))));
+                Ok::<_, Failure>(Some((ids, next.map(Some))))
+            },
+        );
+        pages.try_flatten()
+    })
 }
 
 /// Moves an execution if it is closed. One that is open may be written by another process at any moment, and

@@ -3,11 +3,13 @@
 use std::pin::pin;
 
 use futures_util::TryStreamExt as _;
-use loom_spi::{EventStoreExt as _, ExecutionState, ExecutionSummary, List, ListCursor};
+use loom_spi::{
+    EventStore, EventStoreExt as _, ExecutionState, ExecutionSummary, List, ListCursor,
+};
 use serde::Serialize;
 
 use crate::args::{Ls, State};
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, ledger_epoch};
 use crate::failure::Failure;
 use crate::output::{Output, Table, Tone, count, moment};
 
@@ -52,13 +54,24 @@ pub(super) fn state_name(state: ExecutionState) -> &'static str {
 
 pub(super) async fn run(args: &Ls, deployment: &Deployment, output: Output) -> Result<(), Failure> {
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let request = List::new(limit.clamp(1, 1024))
+    let mut request = List::new(limit.clamp(1, 1024))
         .with_cursor(args.after.as_ref().map(ListCursor::after))
         .with_state(args.state.map(|state| match state {
             State::Open => ExecutionState::Open,
             State::Closed => ExecutionState::Closed,
         }));
-    let mut executions = pin!(deployment.store.list_all(request));
+    let shards = deployment.shards().await;
+    let store: &dyn EventStore = match args.shard {
+        None => &deployment.store,
+        Some(shard) => {
+            let store = shards
+                .get(&shard)
+                .ok_or_else(|| no_shard(shard, shards.keys().copied()))?;
+            request = request.with_epoch(ledger_epoch(store).await?);
+            store
+        }
+    };
+    let mut executions = pin!(store.list_all(request));
     let mut listed = Listed {
         executions: Vec::new(),
         more: false,
@@ -71,6 +84,14 @@ pub(super) async fn run(args: &Ls, deployment: &Deployment, output: Output) -> R
         listed.executions.push(Row::of(&summary));
     }
     output.print(&listed, |output| listed.text(output))
+}
+
+fn no_shard(shard: u16, known: impl Iterator<Item = u16>) -> Failure {
+    let known: Vec<String> = known.map(|shard| shard.to_string()).collect();
+    Failure::usage(format!(
+        "there is no shard {shard}: expected one of {}",
+        known.join(", ")
+    ))
 }
 
 impl Listed {

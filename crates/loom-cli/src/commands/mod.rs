@@ -9,7 +9,6 @@ mod init;
 mod log;
 mod ls;
 mod man;
-mod plan;
 mod rebalance;
 mod rm;
 mod status;
@@ -18,6 +17,7 @@ use crate::args::{Cli, Command};
 use crate::deployment::Deployment;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::plan;
 
 /// Does what the command line asks for.
 pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
@@ -27,7 +27,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Completions(completions) => return man::completions(completions, output),
         Command::Man(man) => return man::run(man, output),
         Command::Plan(command) if !plan::needs_deployment(command) => {
-            return plan::show_file(command, output);
+            return plan::run(command, None, output);
         }
         Command::Graph(command) => graph::check(command)?,
         Command::Import(import) => import::check(import)?,
@@ -55,7 +55,7 @@ async fn with_deployment(
         Command::Ls(ls) => ls::run(ls, deployment, output).await,
         Command::Log(log) => log::run(log, deployment, output).await,
         Command::Rm(rm) => rm::run(rm, deployment, output).await,
-        Command::Plan(_) => plan::show(deployment, output),
+        Command::Plan(command) => plan::run(command, Some(&*deployment.plan()?), output),
         Command::Graph(command) => graph::run(command, &cli.global, deployment, output).await,
         Command::Audit => audit::run(deployment, output).await,
         // They need no deployment, and were done above.

@@ -41,6 +41,8 @@ pub(crate) struct ConfigLimits {
     pub(crate) import_appends: Option<usize>,
     /// How many nodes of a graph run at a time, where the graph does not say.
     pub(crate) graph_nodes: Option<usize>,
+    /// How long another process may keep a shard's file locked before the shard counts as unreachable.
+    pub(crate) busy_timeout_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -137,7 +139,7 @@ impl Config {
 
     /// The folder from which relative paths in the file are taken.
     pub(crate) fn folder(&self) -> &Path {
-        folder_of(&self.path)
+        self.path.parent().unwrap_or(&self.path)
     }
 
     /// Where a shard's file is.
@@ -153,6 +155,7 @@ impl ConfigLimits {
             ("import_window", self.import_window == Some(0)),
             ("import_appends", self.import_appends == Some(0)),
             ("graph_nodes", self.graph_nodes == Some(0)),
+            ("busy_timeout_ms", self.busy_timeout_ms == Some(0)),
         ];
         match zero.iter().find(|(_, zero)| *zero) {
             Some((name, _)) => Err(format!("`{name}` is 0: expected at least 1")),

@@ -11,7 +11,7 @@ fn a_whole_file_is_read() {
         "deployment = \"shop\"\n\
          [[shard]]\nid = 0\nurl = \"sqlite:a.db\"\n\
          [[shard]]\nid = 7\nurl = \"sqlite:/b.db\"\n\
-         [limits]\nresolution_cache = 9\nimport_window = 8\nimport_appends = 7\ngraph_nodes = 6\n",
+         [limits]\nresolution_cache = 9\nimport_window = 8\nimport_appends = 7\ngraph_nodes = 6\nbusy_timeout_ms = 5\n",
     )
     .unwrap();
     assert_eq!(config.deployment.as_str(), "shop");

@@ -4,9 +4,14 @@ use std::sync::Arc;
 
 use loom_graph_executor::{GraphNode, GraphOptions, GraphOutcome, NodeOutcome, execute_graph};
 use loom_journal::{ExecutionJournal, IdempotencyKey, JournalError, JournalOptions};
-use loom_spi::{DispatchError, DispatchRequest, EventStore, ExecutionId, Failure as Ended};
+use loom_spi::{
+    DispatchError, DispatchRequest, EventStore, ExecutionId, Failure as Ended, Upstream,
+};
 use loom_worker::{FlowContext, FlowError, LocalWorkerRuntime};
-use serde_json::{Map, Value, json};
+use serde::ser::{Error, SerializeMap as _};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::command;
@@ -137,29 +142,37 @@ fn runtime(
 
 /// What a command reads: `{"input": …, "after": {KEY: OUTPUT}}` and a newline.
 fn stdin_of(flow: &FlowContext, node: &Node) -> Result<Vec<u8>, FlowError> {
-    let mut after = Map::new();
-    for upstream in flow.upstream() {
-        after.insert(
-            upstream.key.clone(),
-            serde_json::from_slice(&upstream.output)?,
-        );
-    }
     let document = Stdin {
         input: &node.input,
-        after,
+        after: After(flow.upstream()),
     };
     let mut text = serde_json::to_vec(&document)?;
     text.push(b'\n');
     Ok(text)
 }
 
-#[derive(serde::Serialize)]
+#[derive(Serialize)]
 struct Stdin<'a> {
     input: &'a Value,
-    after: Map<String, Value>,
+    after: After<'a>,
 }
 
-fn to_json(value: &impl serde::Serialize) -> Result<Vec<u8>, Failure> {
+/// In the order declared.
+struct After<'a>(&'a [Upstream]);
+
+impl Serialize for After<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for upstream in self.0 {
+            let output: &RawValue =
+                serde_json::from_slice(&upstream.output).map_err(Error::custom)?;
+            map.serialize_entry(&upstream.key, output)?;
+        }
+        map.end()
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec(value)
         .map_err(|error| Failure::failed("cannot write the graph as JSON").with_cause(error))
 }

@@ -11,7 +11,7 @@ use super::input::read;
 use super::refusal::refusal;
 use super::summary::{Summary, percent};
 use crate::failure::Failure;
-use crate::output::{Output, counted};
+use crate::output::{Output, count, counted};
 
 pub(crate) fn new(args: &New, output: Output) -> Result<(), Failure> {
     let plan = match (args.unplanned, args.buckets) {
@@ -123,11 +123,11 @@ pub(crate) fn split(args: &Split, output: Output) -> Result<(), Failure> {
     let plan = read(&args.file)?;
     let next = plan.split(args.factor).map_err(refusal)?;
     let about = format!(
-        "epoch {} -> {}: {} -> {} buckets, no id goes elsewhere",
+        "epoch {} -> {}: {} become {}, no id goes elsewhere",
         plan.epoch(),
         next.epoch(),
-        plan.bucket_count(),
-        next.bucket_count()
+        counted(plan.bucket_count().into(), "bucket"),
+        count(next.bucket_count().into())
     );
     emit(&next, &args.target, &about, output)
 }
@@ -140,7 +140,8 @@ fn about(diff: &PlanDiff) -> String {
         let moved = diff.moved().len();
         let share = percent(moved, diff.buckets());
         parts.push(format!(
-            "{moved} of {} move ({share})",
+            "{} of {} move ({share})",
+            count(moved.into()),
             counted(diff.buckets().into(), "bucket")
         ));
     }

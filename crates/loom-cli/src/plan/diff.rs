@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Diff, output: Output) -> Result<(), Failure> {
         "`{}` must not be published after `{}`",
         next.name, now.name
     ))
-    .with_help("what is wrong stands under `legal: no`; derive the plan with `loom plan rebalance`, `settle`, `revert` or `split`"))
+    .with_help("the diff says what is wrong with it; derive it with `loom plan rebalance`, `settle`, `revert` or `split`"))
 }
 
 /// The summary, with the verdict in colour.

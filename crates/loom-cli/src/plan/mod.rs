@@ -16,36 +16,41 @@ mod show;
 mod summary;
 mod svg;
 
+use std::borrow::Cow;
+
 use loom_shard_plan::ShardPlan;
 
 pub(crate) use self::args::PlanCommand;
-pub(crate) use self::input::read;
-pub(crate) use self::refusal::refusal;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Runs one of the commands. `present` reads the plan of the deployment, and is called only where
-/// no file is given.
-pub(crate) async fn run(
-    command: PlanCommand,
+/// Whether a command is about the plan of the deployment: whether no file is given.
+pub(crate) fn needs_deployment(command: &PlanCommand) -> bool {
+    matches!(command, PlanCommand::Show(show) if show.file.is_none())
+}
+
+/// Runs one of the commands. `present` is the plan of the deployment, for one that needs it.
+pub(crate) fn run(
+    command: &PlanCommand,
+    present: Option<&ShardPlan>,
     output: Output,
-    present: impl AsyncFnOnce() -> Result<ShardPlan, Failure>,
 ) -> Result<(), Failure> {
     match command {
-        PlanCommand::New(new) => derive::new(&new, output),
-        PlanCommand::Rebalance(rebalance) => derive::rebalance(&rebalance, output),
-        PlanCommand::Settle(step) => derive::settle(&step, output),
-        PlanCommand::Revert(step) => derive::revert(&step, output),
-        PlanCommand::Split(split) => derive::split(&split, output),
-        PlanCommand::Diff(diff) => diff::run(&diff, output),
+        PlanCommand::New(new) => derive::new(new, output),
+        PlanCommand::Rebalance(rebalance) => derive::rebalance(rebalance, output),
+        PlanCommand::Settle(step) => derive::settle(step, output),
+        PlanCommand::Revert(step) => derive::revert(step, output),
+        PlanCommand::Split(split) => derive::split(split, output),
+        PlanCommand::Diff(diff) => diff::run(diff, output),
         PlanCommand::Show(show) => {
-            let plan = match &show.file {
-                Some(file) => read(file)?,
-                None => present().await?,
+            let plan = match (&show.file, present) {
+                (Some(file), _) => Cow::Owned(input::read(file)?),
+                (None, Some(present)) => Cow::Borrowed(present),
+                (None, None) => return Err(Failure::usage("no plan is given; name a file")),
             };
-            show::run(&show, &plan, output)
+            show::run(show, &plan, output)
         }
-        PlanCommand::Route(route) => route::run(&route, output),
-        PlanCommand::Check(check) => check::run(&check, output),
+        PlanCommand::Route(route) => route::run(route, output),
+        PlanCommand::Check(check) => check::run(check, output),
     }
 }

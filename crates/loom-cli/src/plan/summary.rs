@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use loom_shard_plan::{BucketSet, Fingerprint, HashFunction, Placement, ShardId, ShardPlan};
 use serde::Serialize;
 
-use crate::output::counted;
+use crate::output::{count, counted};
 
 /// A plan, counted.
 #[derive(Debug, Serialize)]
@@ -14,9 +14,11 @@ pub(crate) struct Summary {
     pub(crate) epoch: u64,
     pub(crate) hash: HashFunction,
     pub(crate) buckets: u32,
-    pub(crate) shards: Vec<ShardSummary>,
+    /// How many shards.
+    pub(crate) shards: usize,
     /// How many buckets are migrating.
     pub(crate) migrating: u32,
+    pub(crate) per_shard: Vec<ShardSummary>,
     pub(crate) migrations: Vec<MigrationSummary>,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) warnings: Vec<String>,
@@ -25,7 +27,7 @@ pub(crate) struct Summary {
 /// One shard of a plan.
 #[derive(Debug, Serialize)]
 pub(crate) struct ShardSummary {
-    pub(crate) id: ShardId,
+    pub(crate) shard: ShardId,
     pub(crate) weight: u32,
     pub(crate) leaving: bool,
     /// Buckets that it takes new executions of.
@@ -51,7 +53,7 @@ impl Summary {
             .iter()
             .map(|shard| {
                 let summary = ShardSummary {
-                    id: shard.id(),
+                    shard: shard.id(),
                     weight: shard.weight(),
                     leaving: shard.is_leaving(),
                     buckets: 0,
@@ -80,8 +82,9 @@ impl Summary {
             epoch: plan.epoch(),
             hash: plan.hash(),
             buckets: plan.bucket_count(),
-            shards: shards.into_values().collect(),
+            shards: plan.shards().len(),
             migrating,
+            per_shard: shards.into_values().collect(),
             migrations: migrations
                 .into_iter()
                 .map(|((from, to), buckets)| MigrationSummary {
@@ -101,11 +104,11 @@ impl Summary {
             "epoch {}: {}, {}",
             self.epoch,
             counted(self.buckets.into(), "bucket"),
-            counted(self.shards.len() as u64, "shard")
+            counted(self.shards as u64, "shard")
         );
         if self.migrating > 0 {
             let share = percent(self.migrating, self.buckets);
-            let _ = write!(line, ", {} migrating ({share})", self.migrating);
+            let _ = write!(line, ", {} migrating ({share})", count(self.migrating.into()));
         }
         line
     }
@@ -117,7 +120,7 @@ impl Summary {
             "{}  shard      weight  buckets    share  arriving  departing\n",
             " ".repeat(LABEL)
         );
-        for (index, shard) in self.shards.iter().enumerate() {
+        for (index, shard) in self.per_shard.iter().enumerate() {
             let weight = if shard.leaving {
                 "leaving".to_owned()
             } else {
@@ -127,7 +130,7 @@ impl Summary {
                 text,
                 "{}  {:>5}  {weight:>10}  {:>7}  {:>7}  {:>8}  {:>9}",
                 label(index),
-                shard.id,
+                shard.shard,
                 shard.buckets,
                 percent(shard.buckets, self.buckets),
                 shard.arriving,
@@ -167,7 +170,7 @@ mod tests {
         let grown = plan.rebalanced(3, RebalanceOptions::default()).unwrap();
         let summary = Summary::of(&grown);
         let shards: Vec<_> = summary
-            .shards
+            .per_shard
             .iter()
             .map(|shard| (shard.buckets, shard.arriving, shard.departing))
             .collect();
@@ -187,7 +190,7 @@ mod tests {
             .and_then(|topology| topology.weighing(ShardId(1), 0))
             .unwrap();
         let summary = Summary::of(&plan.rebalance(&topology).unwrap());
-        let leaving: Vec<bool> = summary.shards.iter().map(|shard| shard.leaving).collect();
+        let leaving: Vec<bool> = summary.per_shard.iter().map(|shard| shard.leaving).collect();
         assert_eq!(leaving, [true, false, false]);
         let table = summary.table(|_| "  ".to_owned());
         assert!(table.contains("leaving"), "{table}");

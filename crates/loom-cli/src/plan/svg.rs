@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use loom_shard_plan::{BucketSet, Placement, ShardPlan};
 
 use super::summary::{ShardSummary, Summary, percent};
+use crate::output::count;
 
 /// Side of the map in pixels.
 const MAP: usize = 640;
@@ -42,7 +43,7 @@ pub(crate) fn render(plan: &ShardPlan) -> String {
         svg,
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif" font-size="13" fill="#222222">
 <title>Shard plan, {headline}</title>
-<defs><pattern id="migrating" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="2.5" height="6" fill="#ffffff" fill-opacity="0.75"/></pattern></defs>
+<defs><pattern id="migrating" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="2.5" height="6" fill="#000000" fill-opacity="0.4"/></pattern></defs>
 <rect width="{width}" height="{height}" fill="#ffffff"/>
 <text x="{MARGIN}" y="32" font-size="18" font-weight="bold">Shard plan, epoch {epoch}</text>
 <text x="{MARGIN}" y="52" fill="#555555">{subtitle}</text>"##,
@@ -130,7 +131,7 @@ impl Grid {
 
     /// Numbers of buckets at the left: not more than there is room for.
     fn labels(self, svg: &mut String) {
-        let step = (160 / self.cell.max(1)).max(1).next_power_of_two();
+        let step = 320_usize.div_ceil(self.cell).next_power_of_two();
         for row in (0..self.rows()).step_by(step) {
             let y = HEADER + (row * self.cell + self.cell.min(160) / 2) / 10 + 4;
             let _ = writeln!(
@@ -161,14 +162,15 @@ fn cells(svg: &mut String, plan: &ShardPlan, summary: &Summary, grid: Grid) {
     for (placement, buckets) in by_placement {
         let set: BucketSet = buckets.iter().copied().collect();
         let index = summary
-            .shards
+            .per_shard
             .iter()
-            .position(|shard| shard.id == placement.destination());
+            .position(|shard| shard.shard == placement.destination());
         let _ = writeln!(
             svg,
-            r#"<path fill="{}" d="{}"><title>{placement}: {} ({set})</title></path>"#,
+            r#"<path fill="{}" d="{}"><title>{}: {} ({set})</title></path>"#,
             colour(index.unwrap_or_default()),
             grid.outline(&set),
+            tooltip(placement),
             buckets.len()
         );
         if placement.is_migrating() {
@@ -182,7 +184,15 @@ fn cells(svg: &mut String, plan: &ShardPlan, summary: &Summary, grid: Grid) {
     }
 }
 
-/// White stripes, in pixels and not in cells: they are as wide on a large plan as on a small one.
+fn tooltip(placement: Placement) -> String {
+    let shard = placement.destination();
+    match placement.source() {
+        None => format!("shard {shard}"),
+        Some(source) => format!("migrating from shard {source} to shard {shard}"),
+    }
+}
+
+/// Stripes, in pixels and not in cells: they are as wide on a large plan as on a small one.
 fn hatch(svg: &mut String, grid: Grid, set: &BucketSet) {
     let _ = write!(
         svg,
@@ -209,22 +219,27 @@ struct Legend {
 
 impl Legend {
     fn of(summary: &Summary, map: usize) -> Self {
-        let shards = summary.shards.len();
-        let rows = (map / LINE).saturating_sub(2).max(12).min(shards.max(1));
+        let shards = summary.shards;
+        let rows = (map / LINE).saturating_sub(4).max(12).min(shards.max(1));
         Self {
             columns: shards.div_ceil(rows).clamp(1, MAX_LEGEND_COLUMNS),
             rows,
-            // What is migrating, or what is left out, stands under the shards.
-            height: (rows + 2) * LINE,
+            // Over the shards stands a heading; under them what is migrating, and what is left out.
+            height: (rows + 4) * LINE,
         }
     }
 
     fn draw(&self, svg: &mut String, summary: &Summary) {
         let x0 = MARGIN + GUTTER + MAP + MARGIN;
         let shown = self.columns * self.rows;
-        for (index, shard) in summary.shards.iter().enumerate().take(shown) {
+        let _ = writeln!(
+            svg,
+            r##"<text x="{x0}" y="{}" fill="#555555">shard: buckets (share)</text>"##,
+            HEADER + 12
+        );
+        for (index, shard) in summary.per_shard.iter().enumerate().take(shown) {
             let x = x0 + index / self.rows * LEGEND_COLUMN;
-            let y = HEADER + index % self.rows * LINE;
+            let y = HEADER + (1 + index % self.rows) * LINE;
             let _ = writeln!(
                 svg,
                 r#"<rect x="{x}" y="{}" width="14" height="14" fill="{}"/><text x="{}" y="{}">{}</text>"#,
@@ -235,8 +250,8 @@ impl Legend {
                 entry(shard, summary.buckets)
             );
         }
-        let mut y = HEADER + self.rows * LINE + LINE / 2;
-        if let Some(more) = summary.shards.len().checked_sub(shown).filter(|more| *more > 0) {
+        let mut y = HEADER + (1 + self.rows) * LINE + LINE / 2;
+        if let Some(more) = summary.shards.checked_sub(shown).filter(|more| *more > 0) {
             let _ = writeln!(
                 svg,
                 r##"<text x="{x0}" y="{}" fill="#555555">and {more} more shards</text>"##,
@@ -247,21 +262,21 @@ impl Legend {
         if summary.migrating > 0 {
             let _ = writeln!(
                 svg,
-                r##"<rect x="{x0}" y="{}" width="14" height="14" fill="#777777"/><rect x="{x0}" y="{}" width="14" height="14" fill="url(#migrating)"/><text x="{}" y="{}">migrating: {}</text>"##,
+                r##"<rect x="{x0}" y="{}" width="14" height="14" fill="#777777"/><rect x="{x0}" y="{}" width="14" height="14" fill="url(#migrating)"/><text x="{}" y="{}">migrating to it: {}</text>"##,
                 y + 1,
                 y + 1,
                 x0 + 22,
                 y + 12,
-                summary.migrating
+                count(summary.migrating.into())
             );
         }
     }
 }
 
-/// `4: 819 buckets (20.0 %), weight 2`
+/// `4: 1,639 (40.0 %), weight 2`
 fn entry(shard: &ShardSummary, buckets: u32) -> String {
     let share = percent(shard.buckets, buckets);
-    let mut text = format!("{}: {} ({share})", shard.id, shard.buckets);
+    let mut text = format!("{}: {} ({share})", shard.shard, count(shard.buckets.into()));
     if shard.leaving {
         text.push_str(", leaving");
     } else if shard.weight != 1 {
