@@ -3,13 +3,12 @@
 use loom_spi::{Append, Appended, ExecutionState, LogHead};
 
 use crate::failure::Failure;
-use crate::record::Record;
 use crate::writer::{Transaction, Work};
 
 impl Work for Append {
     type Output = Appended;
 
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<Appended, Failure> {
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<Appended, Failure> {
         let (found, state) = transaction.find(&self.id)?;
         state.admit_append(self, transaction.limits())?;
         let Some(last) = self.events.last() else {
@@ -42,36 +41,9 @@ impl Work for Append {
         if raises_fence {
             record.fence = self.fence;
         }
-        self.store_events(transaction, log)?;
-        store_record(
-            transaction,
-            &mut record,
-            is_new,
-            continues && !raises_fence,
-            self,
-        )?;
-        transaction.remember(&self.id, record);
-        Ok(Appended::new(next))
-    }
-
-    fn weight(&self) -> usize {
-        let bytes = |event: &loom_spi::NewEvent| 64 + event.kind.len() + event.payload.len();
-        self.events.iter().map(bytes).sum()
-    }
-}
-
-trait StoreEvents {
-    fn store_events(&self, transaction: &Transaction<'_>, log: i64) -> Result<(), Failure>;
-}
-
-impl StoreEvents for Append {
-    fn store_events(&self, transaction: &Transaction<'_>, log: i64) -> Result<(), Failure> {
-        let mut insert = transaction.connection().prepare_cached(
-            "INSERT INTO events (log, seq, terminal, recorded_at, kind, payload)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?;
+        let statements = transaction.statements();
         for (event, sequence) in self.events.iter().zip(self.expected..) {
-            insert.execute((
+            statements.insert_event.execute((
                 log,
                 sequence.cast_signed(),
                 event.terminal,
@@ -80,23 +52,19 @@ impl StoreEvents for Append {
                 &*event.payload,
             ))?;
         }
-        Ok(())
+        if is_new {
+            record.insert(&mut statements.insert_record, &self.id)?;
+        } else if continues && !raises_fence {
+            record.update_head(&mut statements.update_head)?;
+        } else {
+            record.update(&mut statements.update_record)?;
+        }
+        transaction.remember(&self.id, record);
+        Ok(Appended::new(next))
     }
-}
 
-fn store_record(
-    transaction: &Transaction<'_>,
-    record: &mut Record,
-    is_new: bool,
-    only_head: bool,
-    append: &Append,
-) -> Result<(), Failure> {
-    let connection = transaction.connection();
-    if is_new {
-        record.insert(connection, &append.id)
-    } else if only_head {
-        record.update_head(connection)
-    } else {
-        record.update(connection)
+    fn weight(&self) -> usize {
+        let bytes = |event: &loom_spi::NewEvent| 64 + event.kind.len() + event.payload.len();
+        self.events.iter().map(bytes).sum()
     }
 }

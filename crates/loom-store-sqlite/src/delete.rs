@@ -13,7 +13,7 @@ impl Work for Delete {
     type Output = Deleted;
 
     /// Takes the same time however long the log is: its events become garbage.
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<Deleted, Failure> {
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<Deleted, Failure> {
         let (found, state) = transaction.find(&self.id)?;
         let events = state.admit_delete(self)?;
         let Some(mut record) = found else {

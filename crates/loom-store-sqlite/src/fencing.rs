@@ -34,7 +34,7 @@ impl Fencing for SqliteStore {
 impl Work for AcquireFence {
     type Output = FenceToken;
 
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<FenceToken, Failure> {
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<FenceToken, Failure> {
         let (found, state) = transaction.find(&self.id)?;
         let token = state.admit_fence(self)?;
         let now = transaction.now();
@@ -54,8 +54,7 @@ impl Work for AcquireFence {
             lease_end: self.lease.map(|lease| end(now, lease)),
         });
         if is_new {
-            record.insert(transaction.connection(), &self.id)?;
-            transaction.remember(&self.id, record);
+            transaction.insert(&self.id, record)?;
         } else {
             transaction.store(&self.id, record)?;
         }
@@ -66,7 +65,7 @@ impl Work for AcquireFence {
 impl Work for RenewLease {
     type Output = ();
 
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<(), Failure> {
         self.check()?;
         let mut record = admit(transaction, &self.id, self.epoch, self.token)?;
         let Some(holder) = record.holder_under(self.token) else {
@@ -83,7 +82,7 @@ impl Work for RenewLease {
 impl Work for ReleaseLease {
     type Output = ();
 
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<(), Failure> {
         let mut record = admit(transaction, &self.id, self.epoch, self.token)?;
         let lease = record.holder_under(self.token);
         if lease.and_then(|holder| holder.lease_end.take()).is_none() {
@@ -95,7 +94,7 @@ impl Work for ReleaseLease {
 
 /// The record, if the lease that belongs to `token` may be changed.
 fn admit(
-    transaction: &mut Transaction<'_>,
+    transaction: &mut Transaction<'_, '_>,
     id: &ExecutionId,
     epoch: Option<PlanEpoch>,
     token: FenceToken,

@@ -23,7 +23,7 @@ pub(crate) fn create(path: &Path, options: &Options) -> Result<OpenFile, StoreEr
     let writer = connect(&path, options, OpenFlags::SQLITE_OPEN_CREATE)?;
     // Both have to come before the first table. Neither changes a file that has tables.
     writer
-        .execute_batch("PRAGMA auto_vacuum = INCREMENTAL")
+        .execute_batch("PRAGMA page_size = 8192; PRAGMA auto_vacuum = INCREMENTAL")
         .and_then(|()| contents(&writer).map(drop))
         .map_err(|error| failure(&path, options, error))?;
     match contents(&writer).map_err(|error| failure(&path, options, error))? {

@@ -48,7 +48,7 @@ impl PlanLedger for SqliteStore {
 impl Work for Publish {
     type Output = ();
 
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<(), Failure> {
         if !self.admit(transaction.plan())? {
             return Ok(());
         }
@@ -78,7 +78,7 @@ struct Initialize(ShardIdentity);
 impl Work for Initialize {
     type Output = ();
 
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<(), Failure> {
         let Self(expected) = self;
         match identity(transaction.connection())? {
             None => write_identity(transaction.connection(), expected).map_err(Into::into),
@@ -97,7 +97,7 @@ struct RecordLocations(Vec<ShardLocation>);
 impl Work for RecordLocations {
     type Output = ();
 
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<(), Failure> {
         let mut insert = transaction.connection().prepare_cached(
             "INSERT INTO locations (shard, location) VALUES (?1, ?2)
              ON CONFLICT (shard) DO UPDATE SET location = excluded.location",

@@ -53,7 +53,7 @@ impl BranchRegistry for SqliteStore {
 impl Work for RecordLineage {
     type Output = ();
 
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<(), Failure> {
         self.check()?;
         let (found, state) = transaction.find(&self.parent)?;
         PlanEpoch::admit(state.plan, self.epoch)?;
@@ -70,9 +70,9 @@ impl Work for RecordLineage {
         let mut record = found.unwrap_or_default();
         record.branches += 1;
         if is_new {
-            record.insert(connection, &self.parent)?;
+            record.insert(&mut transaction.statements().insert_record, &self.parent)?;
         } else {
-            record.update(connection)?;
+            record.update(&mut transaction.statements().update_record)?;
         }
         connection
             .prepare_cached("INSERT INTO edges (parent, child, label) VALUES (?1, ?2, ?3)")?
@@ -85,7 +85,7 @@ impl Work for RecordLineage {
 impl Work for Forget {
     type Output = u64;
 
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<u64, Failure> {
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<u64, Failure> {
         let (found, state) = transaction.find(&self.parent)?;
         PlanEpoch::admit(state.plan, self.epoch)?;
         state.admit_unsealed()?;

@@ -7,7 +7,7 @@ use loom_spi::{
     RouteHash, Timestamp,
 };
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row, named_params};
+use rusqlite::{Row, Statement};
 
 use crate::failure::{Failure, corrupt};
 
@@ -35,14 +35,32 @@ pub(crate) struct Holder {
 }
 
 impl Record {
-    /// Looks a record up: one descent of the index, one of the table.
-    pub(crate) fn find(connection: &Connection, id: &ExecutionId) -> Result<Option<Self>, Failure> {
-        let mut find = connection.prepare_cached(
-            "SELECT next_seq, closed, sealed, created_at, updated_at,
-                    record, log, fence, branches, holder, holder_fence, lease_end
-             FROM records WHERE index_key = ?1 AND id = ?2",
-        )?;
-        let mut rows = find.query((id.route_hash().index_key(), id.as_str()))?;
+    pub(crate) const FIND: &str = "
+        SELECT next_seq, closed, sealed, created_at, updated_at,
+               record, log, fence, branches, holder, holder_fence, lease_end
+        FROM records WHERE index_key = ?1 AND id = ?2";
+
+    pub(crate) const INSERT: &str = "
+        INSERT INTO records (index_key, id, log, next_seq, closed, created_at, updated_at, fence,
+                             branches, sealed, holder, holder_fence, lease_end)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+
+    pub(crate) const UPDATE: &str = "
+        UPDATE records
+        SET log = ?2, next_seq = ?3, closed = ?4, created_at = ?5, updated_at = ?6, fence = ?7,
+            branches = ?8, sealed = ?9, holder = ?10, holder_fence = ?11, lease_end = ?12
+        WHERE record = ?1";
+
+    /// What an append changes in most cases.
+    pub(crate) const UPDATE_HEAD: &str = "
+        UPDATE records SET next_seq = ?2, closed = ?3, updated_at = ?4 WHERE record = ?1";
+
+    /// Looks a record up with [`Self::FIND`]: one descent of the index, one of the table.
+    pub(crate) fn find(
+        statement: &mut Statement<'_>,
+        id: &ExecutionId,
+    ) -> Result<Option<Self>, Failure> {
+        let mut rows = statement.query((id.route_hash().index_key(), id.as_str()))?;
         rows.next()?.map(Self::from_row).transpose()
     }
 
@@ -86,86 +104,74 @@ impl Record {
         self.head.is_none() && self.fence.is_none() && self.branches == 0 && !self.sealed
     }
 
-    /// Adds the row of `id`, and notes its number.
+    /// Adds the row of `id` with [`Self::INSERT`], and notes its number.
     pub(crate) fn insert(
         &mut self,
-        connection: &Connection,
+        statement: &mut Statement<'_>,
         id: &ExecutionId,
     ) -> Result<(), Failure> {
-        connection
-            .prepare_cached(
-                "INSERT INTO records (index_key, id, log, next_seq, closed, created_at, updated_at,
-                                      fence, holder, holder_fence, lease_end, branches, sealed)
-                 VALUES (:index_key, :id, :log, :next_seq, :closed, :created_at, :updated_at,
-                         :fence, :holder, :holder_fence, :lease_end, :branches, :sealed)",
-            )?
-            .execute(named_params! {
-                ":index_key": id.route_hash().index_key(),
-                ":id": id.as_str(),
-                ":log": self.log,
-                ":next_seq": self.next_seq(),
-                ":closed": self.head.is_some_and(|head| head.is_closed()),
-                ":created_at": self.head.map_or(0, |head| head.created_at.as_millis()),
-                ":updated_at": self.head.map_or(0, |head| head.updated_at.as_millis()),
-                ":fence": self.fence.map(|token| token.0.cast_signed()),
-                ":holder": self.holder.as_ref().map(|holder| &*holder.name),
-                ":holder_fence": self.holder.as_ref().map(|holder| holder.token.0.cast_signed()),
-                ":lease_end": self.lease_end(),
-                ":branches": self.branches.cast_signed(),
-                ":sealed": self.sealed,
-            })?;
-        self.record = connection.last_insert_rowid();
+        self.record = statement.insert((
+            id.route_hash().index_key(),
+            id.as_str(),
+            self.log,
+            self.next_seq(),
+            self.is_closed(),
+            self.created_at(),
+            self.updated_at(),
+            self.fence.map(|token| token.0.cast_signed()),
+            self.branches.cast_signed(),
+            self.sealed,
+            self.holder.as_ref().map(|holder| &*holder.name),
+            self.holder_fence(),
+            self.lease_end(),
+        ))?;
         Ok(())
     }
 
-    /// Writes the row back.
-    pub(crate) fn update(&self, connection: &Connection) -> Result<(), Failure> {
-        connection
-            .prepare_cached(
-                "UPDATE records
-                 SET log = :log, next_seq = :next_seq, closed = :closed, created_at = :created_at,
-                     updated_at = :updated_at, fence = :fence, holder = :holder,
-                     holder_fence = :holder_fence, lease_end = :lease_end, branches = :branches, sealed = :sealed
-                 WHERE record = :record",
-            )?
-            .execute(named_params! {
-                ":record": self.record,
-                ":log": self.log,
-                ":next_seq": self.next_seq(),
-                ":closed": self.head.is_some_and(|head| head.is_closed()),
-                ":created_at": self.head.map_or(0, |head| head.created_at.as_millis()),
-                ":updated_at": self.head.map_or(0, |head| head.updated_at.as_millis()),
-                ":fence": self.fence.map(|token| token.0.cast_signed()),
-                ":holder": self.holder.as_ref().map(|holder| &*holder.name),
-                ":holder_fence": self.holder.as_ref().map(|holder| holder.token.0.cast_signed()),
-                ":lease_end": self.lease_end(),
-                ":branches": self.branches.cast_signed(),
-                ":sealed": self.sealed,
-            })?;
+    /// Writes the row back with [`Self::UPDATE`].
+    pub(crate) fn update(&self, statement: &mut Statement<'_>) -> Result<(), Failure> {
+        statement.execute((
+            self.record,
+            self.log,
+            self.next_seq(),
+            self.is_closed(),
+            self.created_at(),
+            self.updated_at(),
+            self.fence.map(|token| token.0.cast_signed()),
+            self.branches.cast_signed(),
+            self.sealed,
+            self.holder.as_ref().map(|holder| &*holder.name),
+            self.holder_fence(),
+            self.lease_end(),
+        ))?;
         Ok(())
     }
 
-    /// Writes back what an append changes.
-    pub(crate) fn update_head(&self, connection: &Connection) -> Result<(), Failure> {
-        connection
-            .prepare_cached(
-                "UPDATE records SET next_seq = ?2, closed = ?3, updated_at = ?4 WHERE record = ?1",
-            )?
-            .execute((
-                self.record,
-                self.next_seq(),
-                self.head.is_some_and(|head| head.is_closed()),
-                self.head.map_or(0, |head| head.updated_at.as_millis()),
-            ))?;
+    /// Writes the row back with [`Self::UPDATE_HEAD`].
+    pub(crate) fn update_head(&self, statement: &mut Statement<'_>) -> Result<(), Failure> {
+        statement.execute((
+            self.record,
+            self.next_seq(),
+            self.is_closed(),
+            self.updated_at(),
+        ))?;
         Ok(())
     }
 
-    /// Removes the row.
-    pub(crate) fn remove(&self, connection: &Connection) -> Result<(), Failure> {
-        connection
-            .prepare_cached("DELETE FROM records WHERE record = ?1")?
-            .execute([self.record])?;
-        Ok(())
+    fn is_closed(&self) -> bool {
+        self.head.is_some_and(|head| head.is_closed())
+    }
+
+    fn created_at(&self) -> i64 {
+        self.head.map_or(0, |head| head.created_at.as_millis())
+    }
+
+    fn updated_at(&self) -> i64 {
+        self.head.map_or(0, |head| head.updated_at.as_millis())
+    }
+
+    fn holder_fence(&self) -> Option<i64> {
+        Some(self.holder.as_ref()?.token.0.cast_signed())
     }
 
     fn lease_end(&self) -> Option<i64> {

@@ -2,10 +2,12 @@
 
 mod group;
 mod memory;
+mod statements;
 mod task;
 mod transaction;
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use loom_spi::{Operation, StoreError, StoreErrorKind};
 use rusqlite::Connection;
@@ -30,17 +32,19 @@ pub(crate) struct Writer {
 
 enum Message {
     Change(Box<dyn Task>),
-    Close(oneshot::Sender<Result<(), rusqlite::Error>>),
+    Close(CloseReply),
 }
+
+type CloseReply = oneshot::Sender<Result<(), rusqlite::Error>>;
 
 impl Writer {
     /// Starts the thread.
     pub(crate) fn start(connection: Connection, options: &Options) -> std::io::Result<Self> {
         let (queue, messages) = mpsc::channel(options.queue);
-        let groups = Groups::new(connection, options);
+        let options = options.clone();
         thread::Builder::new()
             .name("loom-sqlite-writer".into())
-            .spawn(move || run(groups, messages))?;
+            .spawn(move || run(connection, &options, messages))?;
         Ok(Self { queue })
     }
 
@@ -109,15 +113,33 @@ pub(crate) fn closed(operation: Operation) -> StoreError {
     )
 }
 
-fn run(mut groups: Groups, mut messages: mpsc::Receiver<Message>) {
+fn run(connection: Connection, options: &Options, mut messages: mpsc::Receiver<Message>) {
+    let closing = match Groups::new(&connection, options) {
+        Ok(groups) => serve(groups, &mut messages),
+        // The schema was found to be right when the file was opened, so something happened to it since. Everyone
+        // who asks is told that the writer is gone.
+        Err(_) => None,
+    };
+    // Other handles may be reading from the log: then it stays, and they clean up.
+    let closed = connection
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .and_then(|()| connection.close().map_err(|(_, error)| error));
+    if let Some(reply) = closing {
+        drop(reply.send(closed));
+    }
+}
+
+/// Makes changes until nobody can ask for more. Returns whoever waits for that, if anyone does.
+fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Option<CloseReply> {
     let mut closing = None;
+    let mut expected = 0;
     loop {
         let mut next = messages.try_recv();
         if matches!(next, Err(TryRecvError::Empty)) && !groups.has_garbage() {
             next = messages.blocking_recv().ok_or(TryRecvError::Disconnected);
         }
         if let Err(TryRecvError::Disconnected) = next {
-            break;
+            return closing;
         }
         while let Ok(message) = next {
             match message {
@@ -131,11 +153,28 @@ fn run(mut groups: Groups, mut messages: mpsc::Receiver<Message>) {
                 break;
             }
             next = messages.try_recv();
+            if next.is_err() && groups.len() < expected {
+                next = linger(messages);
+            }
         }
+        expected = groups.len();
         groups.commit();
+        // Those who were answered just now are likely to be back soon.
+        expected += messages.len();
     }
-    let closed = groups.close();
-    if let Some(reply) = closing {
-        drop(reply.send(closed));
+}
+
+/// How long to wait for another change to join a group that is smaller than expected.
+const LINGER: Duration = Duration::from_micros(20);
+
+/// Gives up the processor to those who may be about to ask for a change.
+fn linger(messages: &mut mpsc::Receiver<Message>) -> Result<Message, TryRecvError> {
+    let since = Instant::now();
+    loop {
+        thread::yield_now();
+        let next = messages.try_recv();
+        if !matches!(next, Err(TryRecvError::Empty)) || since.elapsed() >= LINGER {
+            return next;
+        }
     }
 }

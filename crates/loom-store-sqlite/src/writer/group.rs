@@ -4,6 +4,7 @@ use loom_spi::Limits;
 use rusqlite::{Connection, ErrorCode};
 
 use super::memory::Memory;
+use super::statements::Statements;
 use super::task::Task;
 use super::transaction::{Transaction, read_plan};
 use crate::Options;
@@ -18,8 +19,9 @@ const MAX_BYTES: usize = 8 << 20;
 
 /// Gathers changes and makes them in one transaction, so that they share one sync. Each stays all or nothing with an
 /// answer of its own.
-pub(super) struct Groups {
-    connection: Connection,
+pub(super) struct Groups<'c> {
+    connection: &'c Connection,
+    statements: Statements<'c>,
     memory: Memory,
     limits: Limits,
     clock: Clock,
@@ -36,16 +38,20 @@ enum Attempt {
     Spoiled,
 }
 
-impl Groups {
-    pub(super) fn new(connection: Connection, options: &Options) -> Self {
-        Self {
+impl<'c> Groups<'c> {
+    pub(super) fn new(
+        connection: &'c Connection,
+        options: &Options,
+    ) -> Result<Self, rusqlite::Error> {
+        Ok(Self {
             connection,
+            statements: Statements::new(connection)?,
             memory: Memory::default(),
             limits: options.limits,
             clock: options.clock.clone(),
             waiting: Vec::with_capacity(MAX_CHANGES),
             bytes: 0,
-        }
+        })
     }
 
     pub(super) fn add(&mut self, task: Box<dyn Task>) {
@@ -53,6 +59,10 @@ impl Groups {
             self.bytes += task.weight();
             self.waiting.push(task);
         }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -108,15 +118,15 @@ impl Groups {
     }
 
     fn begin(&mut self) -> Result<(), Fault> {
-        let begin = || {
-            self.connection
-                .prepare_cached("BEGIN IMMEDIATE")?
-                .execute([])?;
-            self.connection
-                .prepare_cached("PRAGMA data_version")?
-                .query_row([], |row| row.get(0))
-        };
-        let version = begin().map_err(before_commit)?;
+        let Statements {
+            begin,
+            data_version,
+            ..
+        } = &mut self.statements;
+        let version = begin
+            .execute([])
+            .and_then(|_| data_version.query_row([], |row| row.get(0)))
+            .map_err(before_commit)?;
         if self.memory.data_version != Some(version) {
             self.memory.clear();
             self.memory.data_version = Some(version);
@@ -131,14 +141,15 @@ impl Groups {
     ) -> Result<Attempt, Fault> {
         let plan = match self.memory.plan {
             Some(plan) => plan,
-            None => read_plan(&self.connection).map_err(|failure| match failure {
+            None => read_plan(self.connection).map_err(|failure| match failure {
                 Failure::Sqlite(error) => before_commit(error),
                 Failure::Refused(_) => before_commit(rusqlite::Error::InvalidQuery),
             })?,
         };
         self.memory.plan = Some(plan);
         let mut transaction = Transaction {
-            connection: &self.connection,
+            connection: self.connection,
+            statements: &mut self.statements,
             memory: &mut self.memory,
             limits: &self.limits,
             clock: &self.clock,
@@ -147,7 +158,7 @@ impl Groups {
         let mut at = 0;
         while let Some(task) = tasks.get_mut(at) {
             if revocable {
-                savepoint(&self.connection, "SAVEPOINT change")?;
+                savepoint(self.connection, "SAVEPOINT change")?;
             }
             let made = task.attempt(&mut transaction);
             match made {
@@ -156,26 +167,22 @@ impl Groups {
                 Err(_) if !revocable => return Ok(Attempt::Spoiled),
                 Err(error) => {
                     transaction.memory.clear();
-                    savepoint(&self.connection, "ROLLBACK TO change")?;
+                    savepoint(self.connection, "ROLLBACK TO change")?;
                     tasks.remove(at).settle(Some(Fault::new(error, true)));
                 }
             }
             if revocable {
-                savepoint(&self.connection, "RELEASE change")?;
+                savepoint(self.connection, "RELEASE change")?;
             }
         }
         if self.memory.garbage != Some(false) {
-            self.memory.garbage = Some(reclaim(&self.connection).map_err(before_commit)?);
+            self.memory.garbage = Some(reclaim(self.connection).map_err(before_commit)?);
         }
         Ok(Attempt::Committed)
     }
 
     fn end(&mut self) -> Result<Attempt, Fault> {
-        let ended = self
-            .connection
-            .prepare_cached("COMMIT")
-            .and_then(|mut commit| commit.execute([]));
-        match ended {
+        match self.statements.commit.execute([]) {
             Ok(_) => Ok(Attempt::Committed),
             Err(error) => {
                 // A commit that found no room wrote no complete commit record. Of any other failure, a failed
@@ -187,14 +194,6 @@ impl Groups {
                 Err(Fault::new(error, known))
             }
         }
-    }
-
-    /// Moves the write-ahead log into the file and closes the connection.
-    pub(super) fn close(self) -> Result<(), rusqlite::Error> {
-        // Other handles may be reading from the log: then it stays, and they clean up.
-        self.connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        self.connection.close().map_err(|(_, error)| error)
     }
 }
 

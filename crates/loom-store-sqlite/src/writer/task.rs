@@ -12,7 +12,7 @@ pub(crate) trait Work: Send + Sync + 'static {
 
     /// Makes the change, or refuses it without having written anything. It may be asked again, when a
     /// transaction had to be rolled back because of another one in the group.
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<Self::Output, Failure>;
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<Self::Output, Failure>;
 
     /// About how many bytes it writes.
     fn weight(&self) -> usize {
@@ -30,7 +30,7 @@ pub(crate) trait Task: Send {
 
     /// Makes the change inside the transaction and keeps the answer. A refusal by the contract is an
     /// answer; an error is SQLite's.
-    fn attempt(&mut self, transaction: &mut Transaction<'_>) -> Result<(), rusqlite::Error>;
+    fn attempt(&mut self, transaction: &mut Transaction<'_, '_>) -> Result<(), rusqlite::Error>;
 
     /// Gives the answer: the one kept, now that it is durable, or the fault.
     fn settle(self: Box<Self>, fault: Option<Fault>);
@@ -55,7 +55,7 @@ impl<W: Work> Task for Request<W> {
         self.work.weight()
     }
 
-    fn attempt(&mut self, transaction: &mut Transaction<'_>) -> Result<(), rusqlite::Error> {
+    fn attempt(&mut self, transaction: &mut Transaction<'_, '_>) -> Result<(), rusqlite::Error> {
         self.kept = Some(match self.work.run(transaction) {
             Ok(output) => Ok(output),
             Err(Failure::Refused(kind)) => Err(kind),

@@ -4,22 +4,28 @@ use loom_spi::{ExecutionId, Limits, PlanEpoch, RecordState, Timestamp};
 use rusqlite::Connection;
 
 use super::memory::Memory;
+use super::statements::Statements;
 use crate::failure::Failure;
 use crate::options::Clock;
 use crate::record::{self, Record};
 
 /// The open transaction of a group.
-pub(crate) struct Transaction<'a> {
-    pub(super) connection: &'a Connection,
+pub(crate) struct Transaction<'a, 'c> {
+    pub(super) connection: &'c Connection,
+    pub(super) statements: &'a mut Statements<'c>,
     pub(super) memory: &'a mut Memory,
     pub(super) limits: &'a Limits,
     pub(super) clock: &'a Clock,
     pub(super) plan: Option<PlanEpoch>,
 }
 
-impl<'a> Transaction<'a> {
-    pub(crate) fn connection(&self) -> &'a Connection {
+impl<'a, 'c> Transaction<'a, 'c> {
+    pub(crate) fn connection(&self) -> &'c Connection {
         self.connection
+    }
+
+    pub(crate) fn statements(&mut self) -> &mut Statements<'c> {
+        self.statements
     }
 
     pub(crate) fn limits(&self) -> &'a Limits {
@@ -48,7 +54,7 @@ impl<'a> Transaction<'a> {
     ) -> Result<(Option<Record>, RecordState), Failure> {
         let found = match self.memory.records.get(id) {
             Some(record) => Some(record.clone()),
-            None => Record::find(self.connection, id)?,
+            None => Record::find(&mut self.statements.find_record, id)?,
         };
         let state = Record::state(found.as_ref(), self.plan);
         Ok((found, state))
@@ -59,13 +65,20 @@ impl<'a> Transaction<'a> {
         self.memory.records.insert(id.clone(), record);
     }
 
+    /// Adds the record of an execution that has none yet.
+    pub(crate) fn insert(&mut self, id: &ExecutionId, mut record: Record) -> Result<(), Failure> {
+        record.insert(&mut self.statements.insert_record, id)?;
+        self.remember(id, record);
+        Ok(())
+    }
+
     /// Writes a record back whole, or removes it when nothing is left of it.
     pub(crate) fn store(&mut self, id: &ExecutionId, record: Record) -> Result<(), Failure> {
         if record.is_empty() {
-            record.remove(self.connection)?;
+            self.statements.remove_record.execute([record.record])?;
             self.memory.records.remove(id);
         } else {
-            record.update(self.connection)?;
+            record.update(&mut self.statements.update_record)?;
             self.remember(id, record);
         }
         Ok(())
