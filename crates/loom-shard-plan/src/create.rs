@@ -1,7 +1,7 @@
 //! First plans, and the two operations that keep every route: `adopting` and `split`.
 
 use crate::modulus::Modulus;
-use crate::placement::Slot;
+use crate::placement::PackedPlacement as Slot;
 use crate::rebalance::quota::{Claim, targets};
 use crate::{
     DEFAULT_BUCKETS, HashFunction, MAX_BUCKETS, PlanError, Shard, ShardId, ShardPlan, Topology,

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod batch;
 mod buckets;
 mod create;
 mod diff;
@@ -7,6 +8,7 @@ mod error;
 mod fingerprint;
 mod format;
 mod hash;
+mod load;
 mod modulus;
 mod placement;
 mod plan;
@@ -24,7 +26,8 @@ pub use error::PlanError;
 pub use fingerprint::{Fingerprint, InvalidFingerprint};
 pub use format::{DecodeError, DecodeProblem, InvalidPlan, Location, PlanFormat};
 pub use hash::{HashFunction, UnknownHash, route_hash};
-pub use placement::Placement;
+pub use load::ShardLoad;
+pub use placement::{PackedPlacement, Placement};
 pub use plan::{DEFAULT_BUCKETS, MAX_BUCKETS, MAX_EPOCH, Migration, ShardPlan};
 pub use rebalance::{RebalanceOptions, Topology};
 pub use shard::{Shard, ShardId};

@@ -61,12 +61,15 @@ impl fmt::Display for Placement {
     }
 }
 
-/// A [`Placement`] in four bytes: the source in the high half, the destination in the low half,
-/// settled when they are equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Slot(u32);
+/// A [`Placement`] in four bytes: what a plan keeps for each bucket, and what
+/// [`route_batch`](crate::ShardPlan::route_batch) writes.
+///
+/// The source is in the high half, the destination in the low half, and the bucket is settled when
+/// they are equal.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PackedPlacement(u32);
 
-impl Slot {
+impl PackedPlacement {
     pub(crate) const fn settled(shard: ShardId) -> Self {
         Self::migrating(shard, shard)
     }
@@ -79,19 +82,30 @@ impl Slot {
         ShardId((self.0 >> 16) as u16)
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the low half is what is wanted"
-    )]
     pub(crate) const fn to(self) -> ShardId {
-        ShardId(self.0 as u16)
+        let [low, high, ..] = self.0.to_le_bytes();
+        ShardId(u16::from_le_bytes([low, high]))
     }
 
     pub(crate) const fn is_settled(self) -> bool {
         self.0 >> 16 == self.0 & 0xffff
     }
 
-    pub(crate) const fn get(self) -> Placement {
+    /// The shard that new executions start on.
+    #[must_use]
+    pub const fn destination(self) -> ShardId {
+        self.to()
+    }
+
+    /// Whether there are two sides.
+    #[must_use]
+    pub const fn is_migrating(self) -> bool {
+        !self.is_settled()
+    }
+
+    /// The placement.
+    #[must_use]
+    pub const fn get(self) -> Placement {
         if self.is_settled() {
             Placement::Settled(self.to())
         } else {
@@ -100,5 +114,11 @@ impl Slot {
                 to: self.to(),
             }
         }
+    }
+}
+
+impl fmt::Debug for PackedPlacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.get(), f)
     }
 }

@@ -1,7 +1,7 @@
 //! The plan: what it holds and how it routes.
 
 use crate::modulus::Modulus;
-use crate::placement::Slot;
+use crate::placement::PackedPlacement as Slot;
 use crate::shard;
 use crate::{BucketSet, HashFunction, Placement, PlanError, Shard, ShardId};
 

@@ -3,7 +3,7 @@
 //! The cut is a function of the table alone, so equal plans have equal bytes. It is specified in
 //! `docs/specification/plan-format.md`; changing it changes every format.
 
-use crate::placement::Slot;
+use crate::placement::PackedPlacement as Slot;
 
 /// Longest cycle that is written as one.
 pub(crate) const MAX_CYCLE: usize = 64;

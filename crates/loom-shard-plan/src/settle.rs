@@ -1,6 +1,6 @@
 //! Ending a migration: on the destination, or by turning it around.
 
-use crate::placement::Slot;
+use crate::placement::PackedPlacement as Slot;
 use crate::{BucketSet, PlanError, ShardPlan};
 
 impl ShardPlan {

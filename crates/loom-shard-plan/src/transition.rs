@@ -5,7 +5,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::placement::Slot;
+use crate::placement::PackedPlacement as Slot;
 use crate::{BucketSet, HashFunction, Placement, ShardPlan};
 
 impl ShardPlan {

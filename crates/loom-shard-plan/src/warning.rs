@@ -51,20 +51,15 @@ impl ShardPlan {
     #[must_use]
     pub fn warnings(&self) -> Vec<PlanWarning> {
         let mut warnings = Vec::from_iter(self.coarse());
-        for shard in &self.shards {
-            let id = shard.id();
-            if shard.is_active() && !self.table.iter().any(|slot| slot.to() == id) {
-                warnings.push(PlanWarning::Idle { shard: id });
+        for (shard, load) in self.shards.iter().zip(self.loads()) {
+            if shard.is_active() && load.buckets() == 0 {
+                warnings.push(PlanWarning::Idle { shard: shard.id() });
             }
-            if shard.is_leaving() {
-                let on_it = self
-                    .table
-                    .iter()
-                    .filter(|slot| slot.is_settled() && slot.to() == id);
-                match u32::try_from(on_it.count()).unwrap_or(u32::MAX) {
-                    0 => {}
-                    buckets => warnings.push(PlanWarning::Stuck { shard: id, buckets }),
-                }
+            if shard.is_leaving() && load.settled > 0 {
+                warnings.push(PlanWarning::Stuck {
+                    shard: shard.id(),
+                    buckets: load.settled,
+                });
             }
         }
         warnings

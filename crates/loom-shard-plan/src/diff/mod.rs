@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use crate::placement::Slot;
+use crate::placement::PackedPlacement as Slot;
 use crate::{BucketSet, PlanError, Refusal, Shard, ShardId, ShardPlan};
 
 /// What changes from one plan to another: data for tools, and with `Display` a summary for a

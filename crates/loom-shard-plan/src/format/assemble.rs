@@ -2,7 +2,7 @@
 
 use super::InvalidPlan;
 use crate::modulus::Modulus;
-use crate::placement::Slot;
+use crate::placement::PackedPlacement as Slot;
 use crate::plan::Named;
 use crate::segments::MAX_CYCLE;
 use crate::{HashFunction, MAX_BUCKETS, MAX_EPOCH, Placement, Shard, ShardId, ShardPlan};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{
     Assembler, DecodeError, DecodeProblem, InvalidPlan, Location, NAME, PlanFormat, VERSION,
 };
-use crate::placement::Slot;
+use crate::placement::PackedPlacement as Slot;
 use crate::segments::{Segment, Segments};
 use crate::{Placement, ShardId, ShardPlan};
 

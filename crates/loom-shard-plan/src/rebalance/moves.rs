@@ -8,16 +8,9 @@
 use std::cmp::Reverse;
 
 use super::bits::Bits;
-use super::runs::{GiverRuns, Run};
-use crate::placement::Slot;
+use super::runs::{GiverRuns, Holding, Run};
+use crate::placement::PackedPlacement as Slot;
 use crate::{Shard, ShardId};
-
-/// What a shard has, once pinned buckets are where they belong.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Holding {
-    pub(super) total: u32,
-    pub(super) pinned: u32,
-}
 
 /// A settled table on its way to new targets. Shards go by their place in the list of shards.
 pub(super) struct Moves<'a> {
@@ -25,13 +18,12 @@ pub(super) struct Moves<'a> {
     /// The place of each id in `shards`.
     places: Vec<u16>,
     table: Box<[Slot]>,
-    pinned: Option<Bits>,
-    holdings: Vec<Holding>,
     runs: Vec<Run>,
+    holdings: Vec<Holding>,
 }
 
 impl<'a> Moves<'a> {
-    /// `pins` must name shards of the list, `old` be settled.
+    /// `old` must be settled and name only `shards`, and so must `pins`.
     pub(super) fn new(
         shards: &'a [Shard],
         old: &[Slot],
@@ -47,7 +39,6 @@ impl<'a> Moves<'a> {
             places[usize::from(shard.id().0)] = place;
         }
         let mut table: Box<[Slot]> = old.into();
-        let mut holdings = vec![Holding::default(); shards.len()];
         let mut pinned: Option<Bits> = None;
         for (bucket, shard) in pins {
             pinned
@@ -55,19 +46,15 @@ impl<'a> Moves<'a> {
                 .set(bucket, 1);
             let slot = &mut table[bucket as usize];
             *slot = Slot::migrating(slot.from(), shard);
-            holdings[usize::from(places[usize::from(shard.0)])].pinned += 1;
         }
-        let runs = Run::all(&table, &places, pinned.as_ref());
-        for run in &runs {
-            holdings[usize::from(run.owner)].total += run.len;
-        }
+        let place = |slot: Slot| places[usize::from(slot.to().0)];
+        let (runs, holdings) = Run::all(&table, pinned.as_ref(), shards.len(), place);
         Self {
             shards,
             places,
             table,
-            pinned,
-            holdings,
             runs,
+            holdings,
         }
     }
 
@@ -100,7 +87,7 @@ impl<'a> Moves<'a> {
     /// As many buckets of each shard as it has too many.
     fn release(&self, excess: &[u32], need: &[u32]) -> Bits {
         let mut loose = Bits::new(self.table.len());
-        let mut givers = GiverRuns::new(&self.runs, self.pinned.as_ref(), excess);
+        let mut givers = GiverRuns::new(&self.runs, &self.holdings, excess);
         let mut cuts = Vec::new();
         for (giver, excess) in excess.iter().enumerate().filter(|(_, excess)| **excess > 0) {
             let mut left = *excess;
@@ -123,34 +110,19 @@ impl<'a> Moves<'a> {
         }
         // From the left, so that each cut can see the one before it.
         cuts.sort_unstable();
+        // A cut beside a receiver's own run makes that longer, if any receiver has runs.
+        let receivers_hold = need
+            .iter()
+            .zip(&self.holdings)
+            .any(|(need, has)| *need > 0 && has.total > 0);
+        let wanted =
+            |bucket| receivers_hold && self.owner(bucket).is_some_and(|owner| need[owner] > 0);
         for (_, giver, kept, left) in cuts {
-            if let Some(first) = self.best_cut(&givers.of(giver)[kept..], left, &loose, need) {
+            if let Some(first) = best_cut(&givers.of(giver)[kept..], left, &loose, wanted) {
                 loose.set(first, left);
             }
         }
         loose
-    }
-
-    /// Where to take `len` buckets from the end of one of the runs, all of which are longer: at the
-    /// best neighbour, from the shortest run, near the last bucket.
-    fn best_cut(&self, runs: &[Run], len: u32, loose: &Bits, need: &[u32]) -> Option<u32> {
-        let ends = runs.iter().flat_map(|run| {
-            let end = run.first + run.len;
-            [
-                (run.len, end - len, Some(end)),
-                (run.len, run.first, run.first.checked_sub(1)),
-            ]
-        });
-        let best = ends.max_by_key(|(run, first, neighbour)| {
-            // What moves too merges with the cut; what belongs to a receiver probably will.
-            let quality = match neighbour {
-                Some(bucket) if loose.has(*bucket) => 2,
-                Some(bucket) if self.owner(*bucket).is_some_and(|at| need[at] > 0) => 1,
-                _ => 0,
-            };
-            (quality, Reverse(*run), *first)
-        });
-        best.map(|(_, first, _)| first)
     }
 
     /// Gives every loose bucket to a shard that needs one.
@@ -202,4 +174,26 @@ impl<'a> Moves<'a> {
             .get(usize::from(slot.to().0))
             .map(|place| usize::from(*place))
     }
+}
+
+/// Where to take `len` buckets from the end of one of the runs, all of which are longer: at the
+/// best neighbour, from the shortest run, near the last bucket.
+fn best_cut(runs: &[Run], len: u32, loose: &Bits, wanted: impl Fn(u32) -> bool) -> Option<u32> {
+    let ends = runs.iter().flat_map(|run| {
+        let end = run.first + run.len;
+        [
+            (run.len, end - len, Some(end)),
+            (run.len, run.first, run.first.checked_sub(1)),
+        ]
+    });
+    let best = ends.max_by_key(|(run, first, neighbour)| {
+        // What moves too merges with the cut; what belongs to a receiver probably will.
+        let quality = match neighbour {
+            Some(bucket) if loose.has(*bucket) => 2,
+            Some(bucket) if wanted(*bucket) => 1,
+            _ => 0,
+        };
+        (quality, Reverse(*run), *first)
+    });
+    best.map(|(_, first, _)| first)
 }

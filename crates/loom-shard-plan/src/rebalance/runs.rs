@@ -1,7 +1,16 @@
 //! The runs of a table: buckets of one owner in a row.
 
 use super::bits::Bits;
-use crate::placement::Slot;
+use crate::placement::PackedPlacement as Slot;
+
+/// What a shard has, once pinned buckets are where they belong.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Holding {
+    pub(super) total: u32,
+    pub(super) pinned: u32,
+    /// Runs that are not pinned.
+    runs: u32,
+}
 
 /// Buckets in a row of one owner, either all pinned or none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -10,76 +19,82 @@ pub(super) struct Run {
     pub(super) len: u32,
     /// The place of the shard that they go to.
     pub(super) owner: u16,
+    pinned: bool,
 }
 
 impl Run {
-    pub(super) fn all(table: &[Slot], places: &[u16], pinned: Option<&Bits>) -> Vec<Self> {
-        let mut runs = Vec::with_capacity(table.len().min(256));
+    /// All runs of a table, and what each of `shards` shards has.
+    pub(super) fn all(
+        table: &[Slot],
+        pinned: Option<&Bits>,
+        shards: usize,
+        place: impl Fn(Slot) -> u16,
+    ) -> (Vec<Self>, Vec<Holding>) {
+        let mut runs = Vec::with_capacity(256);
+        let mut holdings = vec![Holding::default(); shards];
         let mut first = 0_u32;
-        let same = |a: &Slot, b: &Slot| a.to() == b.to();
-        for run in table.chunk_by(same) {
-            let end = first + length(run);
-            let owner = run
-                .first()
-                .map_or(0, |slot| places[usize::from(slot.to().0)]);
-            match pinned {
-                None => runs.push(Self {
+        for same_owner in table.chunk_by(|a, b| a.to() == b.to()) {
+            let end = first + length(same_owner);
+            let Some(owner) = same_owner.first().map(|slot| place(*slot)) else {
+                continue;
+            };
+            while first < end {
+                let (next, is_pinned) = pinned.map_or((end, false), |bits| {
+                    let is_pinned = bits.has(first);
+                    let next = (first + 1..end).find(|bucket| bits.has(*bucket) != is_pinned);
+                    (next.unwrap_or(end), is_pinned)
+                });
+                let len = next - first;
+                runs.push(Self {
                     first,
-                    len: end - first,
+                    len,
                     owner,
-                }),
-                Some(pinned) => {
-                    while first < end {
-                        let is_pinned = pinned.has(first);
-                        let rest = (first + 1..end).find(|bucket| pinned.has(*bucket) != is_pinned);
-                        let next = rest.unwrap_or(end);
-                        runs.push(Self {
-                            first,
-                            len: next - first,
-                            owner,
-                        });
-                        first = next;
-                    }
-                }
+                    pinned: is_pinned,
+                });
+                let holding = &mut holdings[usize::from(owner)];
+                holding.total += len;
+                holding.pinned += if is_pinned { len } else { 0 };
+                holding.runs += u32::from(!is_pinned);
+                first = next;
             }
-            first = end;
         }
-        runs
+        (runs, holdings)
     }
 }
 
-/// The runs of every shard that has too much.
+/// The runs of every shard that has too much, without pinned ones.
 pub(super) struct GiverRuns {
-    /// Shard after shard.
+    /// Shard after shard; those of one from the last to the first.
     runs: Vec<Run>,
     /// Where the runs of each shard end.
     ends: Vec<usize>,
 }
 
 impl GiverRuns {
-    pub(super) fn new(runs: &[Run], pinned: Option<&Bits>, excess: &[u32]) -> Self {
-        let givers = runs.iter().filter(|run| {
-            excess[usize::from(run.owner)] > 0
-                && !pinned.is_some_and(|pinned| pinned.has(run.first))
-        });
-        let mut ends = vec![0; excess.len()];
-        for run in givers.clone() {
-            ends[usize::from(run.owner)] += 1;
-        }
+    pub(super) fn new(runs: &[Run], holdings: &[Holding], excess: &[u32]) -> Self {
+        let mut next = Vec::with_capacity(excess.len());
         let mut total = 0;
-        for end in &mut ends {
-            total += *end;
-            *end = total;
+        for (holding, excess) in holdings.iter().zip(excess) {
+            next.push(total);
+            total += if *excess > 0 {
+                holding.runs as usize
+            } else {
+                0
+            };
         }
-        let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).collect();
         let mut sorted = vec![Run::default(); total];
-        // From the last to the first: runs of equal length are then in the order that is wanted.
-        for run in givers.rev() {
-            let at = &mut next[usize::from(run.owner)];
-            sorted[*at] = *run;
-            *at += 1;
+        for run in runs.iter().rev() {
+            let owner = usize::from(run.owner);
+            if excess[owner] > 0 && !run.pinned {
+                let at = &mut next[owner];
+                sorted[*at] = *run;
+                *at += 1;
+            }
         }
-        Self { runs: sorted, ends }
+        Self {
+            runs: sorted,
+            ends: next,
+        }
     }
 
     pub(super) fn of(&mut self, shard: usize) -> &mut [Run] {
