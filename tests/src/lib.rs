@@ -1,1 +1,3 @@
-//! What the end-to-end tests share.
+#![doc = include_str!("../README.md")]
+
+pub mod stores;
