@@ -9,6 +9,8 @@ mod effects;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
+mod format;
+#[cfg(test)]
 mod opening;
 #[cfg(test)]
 mod replay;
