@@ -86,10 +86,13 @@ impl Deployment {
         shard: u16,
         store: Arc<SqliteStore>,
     ) -> Result<(), Failure> {
-        let mut shards = self.shards.lock().await;
-        if shards.insert(shard, Arc::clone(&store)).is_none() {
-            self.store.add_shard(shard, store).await?;
+        if self.shards().await.contains_key(&shard) {
+            return Ok(());
         }
+        self.store
+            .add_shard(shard, Arc::clone(&store) as Arc<dyn EventStore>)
+            .await?;
+        self.shards.lock().await.insert(shard, store);
         Ok(())
     }
 
