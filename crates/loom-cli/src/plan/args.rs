@@ -56,7 +56,7 @@ pub(crate) struct Rebalance {
     #[arg(long, value_name = "N", conflicts_with_all = ["add", "remove", "weight", "pin"], value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) shards: Option<u16>,
     /// Allow fewer shards than now
-    #[arg(long, requires = "shards")]
+    #[arg(long, requires = "shards", conflicts_with_all = ["add", "remove", "weight", "pin"])]
     pub(crate) allow_shrink: bool,
     /// A shard that joins, with its weight [default weight: 1]
     #[arg(long, value_name = "ID[:WEIGHT]", value_delimiter = ',')]
@@ -269,11 +269,17 @@ mod tests {
         let problem = |result: Result<(), String>| result.unwrap_err();
         for (text, expected) in [
             ("", "expected a shard id from 0 to 65535, found ``"),
-            ("65536", "expected a shard id from 0 to 65535, found `65536`"),
+            (
+                "65536",
+                "expected a shard id from 0 to 65535, found `65536`",
+            ),
             ("-1", "expected a shard id from 0 to 65535, found `-1`"),
             ("+1", "expected a shard id from 0 to 65535, found `+1`"),
             ("1:", "expected a weight from 0 to 4294967295, found ``"),
-            ("1:2:3", "expected a weight from 0 to 4294967295, found `2:3`"),
+            (
+                "1:2:3",
+                "expected a weight from 0 to 4294967295, found `2:3`",
+            ),
         ] {
             assert_eq!(problem(text.parse::<Joining>().map(drop)), expected);
         }

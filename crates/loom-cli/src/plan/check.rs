@@ -25,22 +25,30 @@ pub(crate) fn run(args: &Check, output: Output) -> Result<(), Failure> {
     let differs = first_difference(&file);
     if let Some(line) = differs.filter(|_| args.canonical) {
         let name = &file.name;
+        let format = format_name(file.format);
         return Err(Failure::usage(format!(
             "{name}:{line}:1: a plan, but not written as `loom plan` writes it, from this line on"
         ))
-        .with_help("`loom plan show FILE --format text` writes it; comments are lost by that"));
+        .with_help(format!(
+            "`loom plan show {name} --format {format}` writes it; comments and spacing are lost by that"
+        )));
     }
     let checked = Checked {
         file: &file.name,
-        format: match file.format {
-            PlanFormat::Text => "text",
-            PlanFormat::Json => "json",
-            _ => "bin",
-        },
+        format: format_name(file.format),
         canonical: differs.is_none(),
         summary: Summary::of(&file.plan),
     };
     output.print(&checked, |output| text(&checked, output))
+}
+
+/// What `--format` calls it.
+fn format_name(format: PlanFormat) -> &'static str {
+    match format {
+        PlanFormat::Text => "text",
+        PlanFormat::Json => "json",
+        _ => "bin",
+    }
 }
 
 /// The first line in which a file is not what would be written for its plan.

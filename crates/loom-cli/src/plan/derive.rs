@@ -74,7 +74,9 @@ fn named_once(args: &Rebalance) -> Result<(), Failure> {
         return Err(Failure::usage(format!(
             "shard {shard} is named twice by --add, --remove and --weight"
         ))
-        .with_help("say once what becomes of it; a weight for a shard that joins is --add ID:WEIGHT"));
+        .with_help(
+            "say once what becomes of it; a weight for a shard that joins is --add ID:WEIGHT",
+        ));
     }
     if let Some(bucket) = repeated(args.pin.iter().map(|pin| pin.bucket)) {
         return Err(Failure::usage(format!("bucket {bucket} is pinned twice"))
@@ -147,7 +149,10 @@ fn about(diff: &PlanDiff) -> String {
     }
     for (buckets, verb) in [(diff.settled(), "settled"), (diff.reverted(), "reverted")] {
         if !buckets.is_empty() {
-            parts.push(format!("{} {verb}", counted(buckets.len().into(), "bucket")));
+            parts.push(format!(
+                "{} {verb}",
+                counted(buckets.len().into(), "bucket")
+            ));
         }
     }
     if parts.is_empty() {

@@ -34,10 +34,8 @@ pub(crate) fn emit(
             (Some(_), true) => return Err(two_formats()),
         };
         if format == Format::Bin && io::stdout().is_terminal() {
-            return Err(
-                Failure::usage("a terminal cannot show the bytes of a plan")
-                    .with_help("add --out FILE, or a pipe"),
-            );
+            return Err(Failure::usage("a terminal cannot show the bytes of a plan")
+                .with_help("add --out FILE, or a pipe"));
         }
         write_stdout(&encoded(plan, format))?;
         write_stderr(&format!("{about}\n"));
@@ -67,7 +65,9 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || -> io::Result<()> {
         // What a link points to is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
         let mut builder = Builder::new();
         let permissions = fs::metadata(&path).map(|meta| meta.permissions()).ok();
         #[cfg(unix)]

@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 
-use loom_shard_plan::{Placement, ShardId, ShardPlan};
+use loom_shard_plan::{Placement, Shard, ShardId, ShardPlan};
 
 /// Cells in a row.
 const COLUMNS: usize = 64;
 /// Most cells: one for each bucket of a plan of the default size.
 const MAX_CELLS: usize = 4096;
 
-/// What marks a shard where there are no colours; it comes again after 62 shards.
+/// What marks a shard where there are no colours: its id, if all ids are short enough, else its place
+/// in the plan's list; it comes again after 62 shards.
 const GLYPHS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const MIGRATING: char = '#';
 const MIXED: char = '·';
@@ -27,23 +28,8 @@ pub(crate) struct Colours {
     pub(crate) on: bool,
 }
 
-impl Colours {
-    /// What the map shows for the shard at this place of the plan's list; two columns wide.
-    pub(crate) fn label(self, index: usize) -> String {
-        if self.on {
-            format!("\u{1b}[48;5;{}m  \u{1b}[0m", colour(index))
-        } else {
-            format!(" {}", glyph(index))
-        }
-    }
-}
-
 fn colour(index: usize) -> u8 {
     SETTLED[index % SETTLED.len()]
-}
-
-fn glyph(index: usize) -> char {
-    char::from(GLYPHS[index % GLYPHS.len()])
 }
 
 /// One bucket, or as many neighbouring ones as a large plan needs to fit.
@@ -69,14 +55,6 @@ impl Cell {
         }
     }
 
-    fn glyph(self) -> char {
-        match self {
-            Self::Settled(index) => glyph(index),
-            Self::Migrating => MIGRATING,
-            Self::Mixed => MIXED,
-        }
-    }
-
     fn colour(self) -> u8 {
         match self {
             Self::Settled(index) => colour(index),
@@ -90,6 +68,8 @@ impl Cell {
 #[derive(Debug)]
 pub(crate) struct Map {
     cells: Vec<Cell>,
+    /// The mark of each shard of the plan's list.
+    marks: Vec<char>,
     /// Buckets of a cell.
     scale: usize,
 }
@@ -100,7 +80,7 @@ impl Map {
         let scale = placements.len().div_ceil(MAX_CELLS);
         let index = |shard| {
             plan.shards()
-                .binary_search_by_key(&shard, loom_shard_plan::Shard::id)
+                .binary_search_by_key(&shard, Shard::id)
                 .unwrap_or_default()
         };
         Self {
@@ -108,7 +88,25 @@ impl Map {
                 .chunks(scale)
                 .map(|placements| Cell::of(placements, index))
                 .collect(),
+            marks: marks(plan.shards()),
             scale,
+        }
+    }
+
+    /// What the map shows for the shard at this place of the plan's list; two columns wide.
+    pub(crate) fn label(&self, index: usize, colours: Colours) -> String {
+        if colours.on {
+            format!("\u{1b}[48;5;{}m  \u{1b}[0m", colour(index))
+        } else {
+            format!(" {}", self.glyph(Cell::Settled(index)))
+        }
+    }
+
+    fn glyph(&self, cell: Cell) -> char {
+        match cell {
+            Cell::Settled(index) => self.marks.get(index).copied().unwrap_or(MIXED),
+            Cell::Migrating => MIGRATING,
+            Cell::Mixed => MIXED,
         }
     }
 
@@ -126,7 +124,7 @@ impl Map {
     fn glyphs(&self) -> String {
         let mut text = String::new();
         for (row, cells) in self.cells.chunks(COLUMNS).enumerate() {
-            let cells: String = cells.iter().map(|cell| cell.glyph()).collect();
+            let cells: String = cells.iter().map(|cell| self.glyph(*cell)).collect();
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{:>5}  {cells}", self.first_of(row));
         }
@@ -166,14 +164,17 @@ impl Map {
     /// What is not one of the shards.
     fn legend(&self, colours: Colours) -> String {
         let mut entries = Vec::new();
-        for (cell, meaning) in [(Cell::Migrating, "migrating"), (Cell::Mixed, "several shards")] {
+        for (cell, meaning) in [
+            (Cell::Migrating, "migrating"),
+            (Cell::Mixed, "several shards"),
+        ] {
             if !self.cells.contains(&cell) {
                 continue;
             }
             entries.push(if colours.on {
                 format!("\u{1b}[48;5;{}m  \u{1b}[0m {meaning}", cell.colour())
             } else {
-                format!("{} {meaning}", cell.glyph())
+                format!("{} {meaning}", self.glyph(cell))
             });
         }
         if self.scale > 1 {
@@ -187,9 +188,23 @@ impl Map {
     }
 }
 
+fn marks(shards: &[Shard]) -> Vec<char> {
+    let short = |shard: &Shard| usize::from(shard.id().get()) < GLYPHS.len();
+    let by_id = shards.iter().all(short);
+    let mark = |(index, shard): (usize, &Shard)| {
+        let at = if by_id {
+            usize::from(shard.id().get())
+        } else {
+            index
+        };
+        char::from(GLYPHS[at % GLYPHS.len()])
+    };
+    shards.iter().enumerate().map(mark).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use loom_shard_plan::RebalanceOptions;
+    use loom_shard_plan::{HashFunction, RebalanceOptions, Topology};
 
     use super::*;
 
@@ -205,8 +220,13 @@ mod tests {
         let rows: Vec<&str> = map.lines().take(64).collect();
         assert!(rows.iter().all(|row| row.len() == 7 + COLUMNS), "{map}");
         let shown = rows.iter().map(|row| &row[7..]).collect::<String>();
-        assert_eq!(shown.matches(MIGRATING).count(), 819);
-        assert_eq!(shown.matches('0').count(), 1024 - 205);
+        for (cell, placement) in shown.chars().zip(plan.placements()) {
+            let expected = match placement {
+                Placement::Settled(shard) => shard.to_string().chars().next(),
+                Placement::Migrating { .. } => Some(MIGRATING),
+            };
+            assert_eq!(Some(cell), expected);
+        }
         assert!(map.ends_with("\n       # migrating\n"), "{map}");
     }
 
@@ -214,9 +234,14 @@ mod tests {
     fn cells_of_a_large_plan_stand_for_several_buckets() {
         let large = ShardPlan::with_buckets(2, 65_536).unwrap();
         assert!(plain(&large).contains("\n32768  1111"), "{}", plain(&large));
-        let cyclic = ShardPlan::adopting(3).and_then(|plan| plan.split(16)).unwrap();
+        let cyclic = ShardPlan::adopting(3)
+            .and_then(|plan| plan.split(16))
+            .unwrap();
         let map = plain(&cyclic);
-        assert!(map.contains("· several shards    12 buckets a cell"), "{map}");
+        assert!(
+            map.contains("· several shards    12 buckets a cell"),
+            "{map}"
+        );
     }
 
     #[test]
@@ -227,6 +252,18 @@ mod tests {
         // Two rows in one line; the lower one ends first, and what is not there has no background.
         let last = format!("\u{1b}[0;38;5;{}m", colour(1));
         assert!(map.contains(&last), "{map:?}");
+    }
+
+    #[test]
+    fn a_mark_is_the_id_of_its_shard_while_ids_are_short() {
+        let with = |shard: u16| {
+            let topology = Topology::equal(1).joining(ShardId(shard), 1).unwrap();
+            plain(&ShardPlan::first(&topology, 4, HashFunction::default()).unwrap())
+        };
+        assert_eq!(with(7), "    0  0077\n");
+        assert_eq!(with(10), "    0  00AA\n");
+        assert_eq!(with(61), "    0  00zz\n");
+        assert_eq!(with(1000), "    0  0011\n");
     }
 
     #[test]

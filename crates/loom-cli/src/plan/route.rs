@@ -72,10 +72,13 @@ fn from_stdin(plan: &ShardPlan, rows: &mut Rows<impl Write>) -> Result<(), Stopp
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
-        rows.row(&Routed::new(plan, &id(text).map_err(|problem| {
-            Failure::usage(format!("<stdin>:{number}: {problem}"))
-                .with_help("expected one execution id on each line")
-        })?))?;
+        rows.row(&Routed::new(
+            plan,
+            &id(text).map_err(|problem| {
+                Failure::usage(format!("<stdin>:{number}: {problem}"))
+                    .with_help("expected one execution id on each line")
+            })?,
+        ))?;
     }
     Ok(())
 }
@@ -126,7 +129,8 @@ impl<W: Write> Rows<W> {
     fn row(&mut self, row: &Routed<'_>) -> Result<(), Stopped> {
         let first = std::mem::take(&mut self.first);
         if self.json {
-            self.out.write_all(if first { b"[\n  " } else { b",\n  " })?;
+            self.out
+                .write_all(if first { b"[\n  " } else { b",\n  " })?;
             serde_json::to_writer(&mut self.out, row).map_err(io::Error::from)?;
             return Ok(());
         }
@@ -171,8 +175,7 @@ mod tests {
     #[test]
     fn any_number_of_rows_is_one_json_document() {
         for ids in [&[][..], &["a"], &["a", "b \" c", "é"]] {
-            let document: Vec<serde_json::Value> =
-                serde_json::from_str(&rows(true, ids)).unwrap();
+            let document: Vec<serde_json::Value> = serde_json::from_str(&rows(true, ids)).unwrap();
             let routed: Vec<_> = document.iter().map(|row| row["id"].as_str()).collect();
             assert_eq!(routed, ids.iter().copied().map(Some).collect::<Vec<_>>());
         }

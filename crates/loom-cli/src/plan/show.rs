@@ -19,8 +19,10 @@ pub(crate) fn run(args: &Show, plan: &ShardPlan, output: Output) -> Result<(), F
         let picture = svg::render(plan);
         if is_stdin(path) {
             if output.json() || args.format.is_some() {
-                return Err(Failure::usage("stdout cannot have the picture and the plan")
-                    .with_help("name a file for the picture: --svg OUT"));
+                return Err(
+                    Failure::usage("stdout cannot have the picture and the plan")
+                        .with_help("name a file for the picture: --svg OUT"),
+                );
             }
             return write_stdout(picture.as_bytes());
         }
@@ -31,10 +33,8 @@ pub(crate) fn run(args: &Show, plan: &ShardPlan, output: Output) -> Result<(), F
             return Err(two_formats());
         }
         if format == Format::Bin && terminal {
-            return Err(
-                Failure::usage("a terminal cannot show the bytes of a plan")
-                    .with_help("redirect stdout to a file"),
-            );
+            return Err(Failure::usage("a terminal cannot show the bytes of a plan")
+                .with_help("redirect stdout to a file"));
         }
         return write_stdout(&encoded(plan, format));
     }
@@ -68,7 +68,7 @@ fn page(plan: &ShardPlan, summary: &Summary, colours: Colours) -> String {
         summary.headline(),
         summary.fingerprint,
         map.render(colours),
-        summary.table(|index| colours.label(index))
+        summary.table(|index| map.label(index, colours))
     )
 }
 

@@ -108,7 +108,11 @@ impl Summary {
         );
         if self.migrating > 0 {
             let share = percent(self.migrating, self.buckets);
-            let _ = write!(line, ", {} migrating ({share})", count(self.migrating.into()));
+            let _ = write!(
+                line,
+                ", {} migrating ({share})",
+                count(self.migrating.into())
+            );
         }
         line
     }
@@ -152,10 +156,7 @@ pub(crate) const LABEL: usize = 2;
 
 /// `20.0 %`
 pub(crate) fn percent(part: u32, whole: u32) -> String {
-    format!(
-        "{:.1} %",
-        100.0 * f64::from(part) / f64::from(whole.max(1))
-    )
+    format!("{:.1} %", 100.0 * f64::from(part) / f64::from(whole.max(1)))
 }
 
 #[cfg(test)]
@@ -190,7 +191,11 @@ mod tests {
             .and_then(|topology| topology.weighing(ShardId(1), 0))
             .unwrap();
         let summary = Summary::of(&plan.rebalance(&topology).unwrap());
-        let leaving: Vec<bool> = summary.per_shard.iter().map(|shard| shard.leaving).collect();
+        let leaving: Vec<bool> = summary
+            .per_shard
+            .iter()
+            .map(|shard| shard.leaving)
+            .collect();
         assert_eq!(leaving, [true, false, false]);
         let table = summary.table(|_| "  ".to_owned());
         assert!(table.contains("leaving"), "{table}");

@@ -296,12 +296,12 @@ fn colour(index: usize) -> String {
 /// Hues that go on by the golden angle, so that neighbours in the list are far apart on the wheel;
 /// lighter and darker in turn.
 fn turned(step: usize) -> String {
-    let hue = (step * 1375 + 200) % 3600;
+    let hue = (step * 13_751 + 2_000) % 36_000;
     let (low, high) = [(60, 190), (110, 235), (30, 140)][step % 3];
     // One of the three channels is high, one is low, and one is in between, by sixths of the wheel.
-    let within = hue % 600 * (high - low) / 600;
+    let within = hue % 6_000 * (high - low) / 6_000;
     let (rising, falling) = (low + within, high - within);
-    let (r, g, b) = match hue / 600 {
+    let (r, g, b) = match hue / 6_000 {
         0 => (high, rising, low),
         1 => (falling, high, low),
         2 => (low, high, rising),
@@ -311,3 +311,6 @@ fn turned(step: usize) -> String {
     };
     format!("#{r:02x}{g:02x}{b:02x}")
 }
+
+#[cfg(test)]
+mod tests;

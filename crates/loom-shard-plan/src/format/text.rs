@@ -279,8 +279,11 @@ impl<'a> Lines<'a> {
                 return Ok(true);
             }
         }
-        // Past the end: errors point behind the last line.
-        self.line += 1;
+        // Past the end: errors point behind the last line, however often it is looked for.
+        if self.next <= self.text.len() + 1 {
+            self.line += 1;
+            self.next = usize::MAX;
+        }
         self.start = self.text.len();
         (self.end, self.token, self.at) = (self.start, self.start, self.start);
         Ok(false)
