@@ -7,7 +7,11 @@ use crate::failure::{Failure, corrupt};
 use crate::writer::{Transaction, Work};
 
 /// How many events of deleted logs are removed in one transaction, beside what it does anyway.
-const RECLAIM: i64 = 512;
+const EVENTS_AT_ONCE: i64 = 512;
+
+pub(crate) const RECLAIM: &str = "
+    DELETE FROM events
+    WHERE position IN (SELECT position FROM events WHERE log = ?1 ORDER BY seq LIMIT ?2)";
 
 impl Work for Delete {
     type Output = Deleted;
@@ -44,12 +48,9 @@ pub(crate) fn reclaim(connection: &Connection) -> Result<bool, rusqlite::Error> 
         .optional()?;
     let Some(log) = log else { return Ok(false) };
     let removed = connection
-        .prepare_cached(
-            "DELETE FROM events WHERE position IN
-                 (SELECT position FROM events WHERE log = ?1 ORDER BY seq LIMIT ?2)",
-        )?
-        .execute((log, RECLAIM))?;
-    if i64::try_from(removed).is_ok_and(|removed| removed < RECLAIM) {
+        .prepare_cached(RECLAIM)?
+        .execute((log, EVENTS_AT_ONCE))?;
+    if i64::try_from(removed).is_ok_and(|removed| removed < EVENTS_AT_ONCE) {
         connection
             .prepare_cached("DELETE FROM garbage WHERE log = ?1")?
             .execute([log])?;

@@ -88,6 +88,12 @@ fn kind(error: &rusqlite::Error, outcome_known: bool) -> StoreErrorKind {
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase if outcome_known => {
             corrupt(format!("{error}: restore the file from a backup"))
         }
+        ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch if outcome_known => corrupt(
+            format!("{error}, which the format rules out: restore the file from a backup"),
+        ),
+        ErrorCode::TooBig if outcome_known => StoreErrorKind::InvalidArgument {
+            reason: "an event is larger than SQLite can store: expected less than 1 GB".into(),
+        },
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => unavailable(
             "another process held the file locked for longer than the busy timeout".into(),
         ),

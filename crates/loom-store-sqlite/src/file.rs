@@ -6,7 +6,8 @@ use loom_spi::{Operation, ShardIdentity, StoreError, StoreErrorKind};
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use crate::failure::Failure;
-use crate::schema::{APPLICATION_ID, SCHEMA_VERSION, TABLES};
+use crate::schema::{APPLICATION_ID, PAGE_SIZE, SCHEMA_VERSION, TABLES};
+use crate::writer::Writer;
 use crate::{OpenFailure, Options, ledger};
 
 /// A file that was found to be a store of this version, and of the shard that was asked for.
@@ -21,14 +22,15 @@ pub(crate) struct OpenFile {
 pub(crate) fn create(path: &Path, options: &Options) -> Result<OpenFile, StoreError> {
     let path = absolute(path)?;
     let writer = connect(&path, options, OpenFlags::SQLITE_OPEN_CREATE)?;
-    // Both have to come before the first table. Neither changes a file that has tables.
-    writer
-        .execute_batch("PRAGMA page_size = 8192; PRAGMA auto_vacuum = INCREMENTAL")
-        .and_then(|()| contents(&writer).map(drop))
-        .map_err(|error| failure(&path, options, error))?;
-    match contents(&writer).map_err(|error| failure(&path, options, error))? {
-        Contents::Nothing => use_wal(&path, &writer, options)?,
-        Contents::Header { .. } => {}
+    let found = contents(&writer).map_err(|error| failure(&path, options, error))?;
+    if let Contents::Nothing = found {
+        // These have to come before the first table.
+        writer
+            .execute_batch(&format!(
+                "PRAGMA page_size = {PAGE_SIZE}; PRAGMA auto_vacuum = INCREMENTAL"
+            ))
+            .map_err(|error| failure(&path, options, error))?;
+        use_wal(&path, &writer, options)?;
     }
     match initialize(&writer, options).map_err(|error| failure(&path, options, error))? {
         true => finish(path, writer, options),
@@ -61,6 +63,7 @@ fn finish(path: PathBuf, writer: Connection, options: &Options) -> Result<OpenFi
     check(&path, &writer, options)?;
     use_wal(&path, &writer, options)?;
     let identity = verify(&path, &writer, options)?;
+    Writer::check(&writer).map_err(|error| failure(&path, options, error))?;
     let readers = (0..options.readers)
         .map(|_| {
             let reader = connect(&path, options, OpenFlags::empty())?;
@@ -243,7 +246,12 @@ fn failure(path: &Path, options: &Options, error: rusqlite::Error) -> StoreError
         },
         Some(ErrorCode::ReadOnly) => OpenFailure::ReadOnly { path },
         Some(ErrorCode::CannotOpen) if path.is_file() => OpenFailure::ReadOnly { path },
-        Some(ErrorCode::DatabaseCorrupt) | None => OpenFailure::Damaged {
+        Some(ErrorCode::CannotOpen) if path.parent().is_some_and(|parent| !parent.exists()) => {
+            let reason = "its directory does not exist: create that first".into();
+            OpenFailure::Unreachable { path, reason }
+        }
+        // A table or a column that is not there is an unknown name to SQLite.
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::Unknown) | None => OpenFailure::Damaged {
             path,
             reason: error.to_string(),
         },

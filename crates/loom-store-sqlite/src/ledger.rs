@@ -113,8 +113,7 @@ impl Work for RecordLocations {
 }
 
 fn current(connection: &Connection) -> Result<Option<PublishedPlan>, Failure> {
-    let mut find =
-        connection.prepare_cached("SELECT epoch, fingerprint, plan FROM shard WHERE one = 1")?;
+    let mut find = connection.prepare_cached(CURRENT)?;
     let mut rows = find.query([])?;
     let row = rows.next()?.ok_or_else(no_shard_row)?;
     let Some(epoch) = record::plan(row, 0)? else {
@@ -128,8 +127,7 @@ fn current(connection: &Connection) -> Result<Option<PublishedPlan>, Failure> {
 
 /// Which shard the store says that it is.
 pub(crate) fn identity(connection: &Connection) -> Result<Option<ShardIdentity>, Failure> {
-    let mut find =
-        connection.prepare_cached("SELECT deployment, shard FROM shard WHERE one = 1")?;
+    let mut find = connection.prepare_cached(IDENTITY)?;
     let mut rows = find.query([])?;
     let row = rows.next()?.ok_or_else(no_shard_row)?;
     let Some(deployment) = row.get::<_, Option<String>>(0)? else {
@@ -165,3 +163,7 @@ fn directory(connection: &Connection) -> Result<Vec<ShardLocation>, Failure> {
 fn no_shard_row() -> Failure {
     corrupt("the row that says which shard this is is missing")
 }
+
+pub(crate) const CURRENT: &str = "SELECT epoch, fingerprint, plan FROM shard WHERE one = 1";
+
+pub(crate) const IDENTITY: &str = "SELECT deployment, shard FROM shard WHERE one = 1";

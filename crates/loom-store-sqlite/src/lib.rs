@@ -2,6 +2,8 @@
 
 mod append;
 mod delete;
+#[cfg(test)]
+mod explain;
 mod failure;
 mod fencing;
 mod file;

@@ -97,7 +97,7 @@ impl Work for Forget {
         }
         let removed = transaction
             .connection()
-            .prepare_cached("DELETE FROM edges WHERE parent = ?1")?
+            .prepare_cached(FORGET)?
             .execute([record.record])?;
         record.branches = 0;
         transaction.store(&self.parent, record)?;
@@ -127,13 +127,15 @@ fn parent(connection: &Connection, child: &ExecutionId) -> Result<Option<ParentL
     )))
 }
 
-const CHILDREN: &str = "
+pub(crate) const CHILDREN: &str = "
     SELECT e.child, e.label
     FROM records AS r CROSS JOIN edges AS e ON e.parent = r.record
     WHERE r.index_key = ?1 AND r.id = ?2
     ORDER BY e.position";
 
-const PARENT: &str = "
+pub(crate) const PARENT: &str = "
     SELECT r.id, e.label
     FROM edges AS e CROSS JOIN records AS r ON r.record = e.parent
     WHERE e.child = ?1";
+
+pub(crate) const FORGET: &str = "DELETE FROM edges WHERE parent = ?1";

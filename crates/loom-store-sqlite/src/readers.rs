@@ -95,6 +95,13 @@ pub(crate) fn snapshot<T>(
 ) -> Result<T, Failure> {
     connection.prepare_cached("BEGIN")?.execute([])?;
     let found = look();
-    connection.prepare_cached("COMMIT")?.execute([])?;
+    let ended = connection
+        .prepare_cached("COMMIT")
+        .and_then(|mut commit| commit.execute([]));
+    if ended.is_err() && !connection.is_autocommit() {
+        // If even this fails the next BEGIN says so.
+        drop(connection.execute_batch("ROLLBACK"));
+    }
+    // Nothing was changed, so how the transaction ended says nothing about what was found.
     found
 }

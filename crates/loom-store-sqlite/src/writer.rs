@@ -15,9 +15,12 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use self::task::Work;
+#[cfg(test)]
+pub(crate) use self::transaction::LAST_LOG;
 pub(crate) use self::transaction::Transaction;
 
 use self::group::Groups;
+use self::statements::Statements;
 use self::task::{Request, Task};
 use crate::Options;
 
@@ -38,6 +41,11 @@ enum Message {
 type CloseReply = oneshot::Sender<Result<(), rusqlite::Error>>;
 
 impl Writer {
+    /// Whether the tables are what the statements need.
+    pub(crate) fn check(connection: &Connection) -> Result<(), rusqlite::Error> {
+        Statements::new(connection).map(drop)
+    }
+
     /// Starts the thread.
     pub(crate) fn start(connection: Connection, options: &Options) -> std::io::Result<Self> {
         let (queue, messages) = mpsc::channel(options.queue);
@@ -141,6 +149,7 @@ fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Opti
         if let Err(TryRecvError::Disconnected) = next {
             return closing;
         }
+        let mut lingering_since = None;
         while let Ok(message) = next {
             match message {
                 Message::Change(task) => groups.add(task),
@@ -154,7 +163,10 @@ fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Opti
             }
             next = messages.try_recv();
             if next.is_err() && groups.len() < expected {
-                next = linger(messages);
+                let started = *lingering_since.get_or_insert_with(Instant::now);
+                if started.elapsed() < LINGER_FOR_ALL {
+                    next = linger(messages);
+                }
             }
         }
         expected = groups.len();
@@ -164,8 +176,10 @@ fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Opti
     }
 }
 
-/// How long to wait for another change to join a group that is smaller than expected.
+/// How long to wait for the next change to join a group that is smaller than expected.
 const LINGER: Duration = Duration::from_micros(20);
+/// How long to wait for one group altogether.
+const LINGER_FOR_ALL: Duration = Duration::from_micros(200);
 
 /// Gives up the processor to those who may be about to ask for a change.
 fn linger(messages: &mut mpsc::Receiver<Message>) -> Result<Message, TryRecvError> {

@@ -176,9 +176,23 @@ impl<'c> Groups<'c> {
             }
         }
         if self.memory.garbage != Some(false) {
-            self.memory.garbage = Some(reclaim(self.connection).map_err(before_commit)?);
+            self.reclaim()?;
         }
         Ok(Attempt::Committed)
+    }
+
+    /// Removes some garbage. What is in the way of that is in the way of nothing else.
+    fn reclaim(&mut self) -> Result<(), Fault> {
+        savepoint(self.connection, "SAVEPOINT reclaim")?;
+        match reclaim(self.connection) {
+            Ok(more) => self.memory.garbage = Some(more),
+            Err(error) if concerns_the_file(&error) => return Err(before_commit(error)),
+            Err(_) => {
+                self.memory.garbage = Some(false);
+                savepoint(self.connection, "ROLLBACK TO reclaim")?;
+            }
+        }
+        savepoint(self.connection, "RELEASE reclaim")
     }
 
     fn end(&mut self) -> Result<Attempt, Fault> {

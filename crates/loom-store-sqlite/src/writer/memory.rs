@@ -37,8 +37,8 @@ pub(super) struct RecentRecords {
     old: AHashMap<ExecutionId, Record>,
 }
 
-/// Of about 200 bytes each.
-const GENERATION: usize = 16_384;
+/// Of about 300 bytes each.
+const GENERATION: usize = 4_096;
 
 impl RecentRecords {
     pub(super) fn get(&self, id: &ExecutionId) -> Option<&Record> {

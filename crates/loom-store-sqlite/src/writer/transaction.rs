@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use super::memory::Memory;
 use super::statements::Statements;
 use crate::failure::Failure;
+use crate::head;
 use crate::options::Clock;
 use crate::record::{self, Record};
 
@@ -88,10 +89,12 @@ impl<'a, 'c> Transaction<'a, 'c> {
     pub(crate) fn new_log(&mut self) -> Result<i64, Failure> {
         let log = match self.memory.next_log {
             Some(log) => log,
-            None => self
-                .connection
-                .prepare_cached("SELECT coalesce(max(log), 0) + 1 FROM events")?
-                .query_row([], |row| row.get(0))?,
+            None => {
+                self.connection
+                    .prepare_cached(LAST_LOG)?
+                    .query_row([], |row| row.get::<_, i64>(0))?
+                    + 1
+            }
         };
         self.memory.next_log = Some(log + 1);
         Ok(log)
@@ -109,11 +112,12 @@ impl<'a, 'c> Transaction<'a, 'c> {
 
 /// Reads the plan that the store is under.
 pub(super) fn read_plan(connection: &Connection) -> Result<Option<PlanEpoch>, Failure> {
-    let mut find =
-        connection.prepare_cached("SELECT epoch, fingerprint FROM shard WHERE one = 1")?;
+    let mut find = connection.prepare_cached(head::PLAN)?;
     let mut rows = find.query([])?;
     match rows.next()? {
         Some(row) => record::plan(row, 0),
         None => Ok(None),
     }
 }
+
+pub(crate) const LAST_LOG: &str = "SELECT coalesce(max(log), 0) FROM events";

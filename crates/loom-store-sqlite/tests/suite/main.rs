@@ -1,0 +1,18 @@
+//! Tests of the store through its public interface, on real files.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod conformance;
+mod durability;
+mod group_commit;
+mod kill;
+mod opening;
+mod pages;
+#[cfg(unix)]
+mod read_only;
+mod several_handles;
