@@ -80,15 +80,18 @@ impl FromIterator<u32> for BucketSet {
     }
 }
 
-/// `0-3, 9`; long sets end in a count of the ranges left out. With `{:#}` nothing is left out.
+/// `0-3, 9`; long sets end in a count of the ranges left out. With `{:#}` as part of a sentence:
+/// `buckets 0-3, 9`, or `bucket 9`.
 impl fmt::Display for BucketSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = if f.alternate() {
-            self.ranges.len()
-        } else {
-            SHOWN
-        };
-        for (i, (first, last)) in self.ranges.iter().take(shown).enumerate() {
+        if f.alternate() {
+            f.write_str(if self.len() == 1 {
+                "bucket "
+            } else {
+                "buckets "
+            })?;
+        }
+        for (i, (first, last)) in self.ranges.iter().take(SHOWN).enumerate() {
             let comma = if i == 0 { "" } else { ", " };
             if first == last {
                 write!(f, "{comma}{first}")?;
@@ -96,7 +99,7 @@ impl fmt::Display for BucketSet {
                 write!(f, "{comma}{first}-{last}")?;
             }
         }
-        match self.ranges.len().saturating_sub(shown) {
+        match self.ranges.len().saturating_sub(SHOWN) {
             0 => Ok(()),
             1 => f.write_str(" and 1 more range"),
             more => write!(f, " and {more} more ranges"),

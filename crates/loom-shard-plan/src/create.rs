@@ -47,7 +47,12 @@ impl ShardPlan {
             .members()
             .iter()
             .zip(topology.pin_counts())
-            .map(|(shard, pinned)| Claim::new(shard.weight(), 0, pinned))
+            .map(|(shard, pinned)| Claim {
+                weight: u64::from(shard.weight()),
+                held: 0,
+                pinned,
+                undiminished: false,
+            })
             .collect();
         let mut blocks = topology
             .members()

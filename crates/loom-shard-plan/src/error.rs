@@ -55,7 +55,10 @@ pub enum PlanError {
     },
 
     /// Only a migrating bucket can settle or be reverted.
-    #[error("not migrating: buckets {buckets}; leave them out (`migrating` lists those that are)")]
+    #[error(
+        "not migrating: {buckets:#}; only a migrating bucket can settle or be reverted, so leave \
+         out those that are settled"
+    )]
     NotMigrating {
         /// Those that were asked for and are settled already.
         buckets: BucketSet,
@@ -63,8 +66,8 @@ pub enum PlanError {
 
     /// A rebalance would leave executions of a migrating bucket on three shards.
     #[error(
-        "{} buckets are still migrating: {buckets}; settle them once they are drained, or revert \
-         and settle them, then rebalance",
+        "still migrating: {buckets:#}, {} in all; settle them once they are drained, or revert and \
+         settle them, then rebalance",
         buckets.len()
     )]
     StillMigrating {

@@ -89,7 +89,9 @@ impl ShardPlan {
     /// The plan for a topology: its shards, their weights, its pins.
     ///
     /// * Every shard gets its weighted share, within one bucket, by largest remainder; ties go to
-    ///   the shards that hold more, then to the lower id.
+    ///   the shards that hold more, then to the lower id. A shard whose part of the weights is no
+    ///   smaller than before gives up no bucket for the sake of a fraction, as long as everyone
+    ///   stays within one bucket: when a shard is drained, no other gives anything up.
     /// * The fewest buckets move that this allows. Shards that are not in the topology give up all
     ///   of theirs and are leaving until those have settled.
     /// * The same plan and topology give the same bytes on every machine.
@@ -122,14 +124,28 @@ impl ShardPlan {
 
         let shards = topology.merged_with(&self.shards);
         let moves = Moves::new(&shards, &self.table, topology.pins());
+        let (before, after) = (total_weight(&self.shards), total_weight(&shards));
         let claims: Vec<Claim> = shards
             .iter()
             .zip(moves.holdings())
-            .map(|(shard, held)| Claim::new(shard.weight(), held.total, held.pinned))
+            .map(|(shard, held)| {
+                let old_weight = self.shard(shard.id()).map_or(0, Shard::weight);
+                Claim {
+                    weight: u64::from(shard.weight()),
+                    held: held.total,
+                    pinned: held.pinned,
+                    undiminished: u128::from(shard.weight()) * before
+                        >= u128::from(old_weight) * after,
+                }
+            })
             .collect();
         let table = moves.towards(&targets(self.bucket_count(), &claims));
         self.followed_by(shards, table)
     }
+}
+
+fn total_weight(shards: &[Shard]) -> u128 {
+    shards.iter().map(|shard| u128::from(shard.weight())).sum()
 }
 
 /// Shards fit a `u32` by far.

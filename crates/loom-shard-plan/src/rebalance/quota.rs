@@ -1,5 +1,7 @@
 //! How many buckets each shard should have.
 
+use std::cmp::Reverse;
+
 /// What speaks for a shard when buckets are shared out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
@@ -8,16 +10,8 @@ pub(crate) struct Claim {
     pub(crate) held: u32,
     /// Of those, and of those that it is to get, how many it must have.
     pub(crate) pinned: u32,
-}
-
-impl Claim {
-    pub(crate) fn new(weight: u32, held: u32, pinned: u32) -> Self {
-        Self {
-            weight: u64::from(weight),
-            held,
-            pinned,
-        }
-    }
+    /// Whether its part of the weights is no smaller than it was.
+    pub(crate) undiminished: bool,
 }
 
 /// The share of each claim, in order; together `buckets`.
@@ -26,6 +20,10 @@ impl Claim {
 /// the buckets that are left go one each to the largest fractions; ties to whoever holds more than
 /// the whole part already, then to the earlier claim. So every share is within one bucket of fair,
 /// exactly 0 for weight 0, and no bucket moves on account of a tie.
+///
+/// With unequal weights this method is known to take from one whose share grows, to round another
+/// up: draining one shard would then move a bucket between two others. So those whose part of the
+/// weights is no smaller than before, and who hold more than the whole part, come first.
 ///
 /// A claim with more pinned buckets than its share gets exactly those, and the others share the
 /// rest.
@@ -39,7 +37,7 @@ pub(crate) fn targets(buckets: u32, claims: &[Claim]) -> Vec<u32> {
         return shares;
     }
     // Weights are below 2^32 and buckets at most 2^16, so nothing here overflows.
-    let mut fractions = Vec::with_capacity(free.len());
+    let mut order = Vec::with_capacity(free.len());
     let mut left = rest;
     for at in free {
         let claim = claims[at];
@@ -47,14 +45,12 @@ pub(crate) fn targets(buckets: u32, claims: &[Claim]) -> Vec<u32> {
         let whole = share / weights;
         left -= whole;
         shares[at] = bucket_count(whole);
-        fractions.push((share % weights, u64::from(claim.held) > whole, at));
+        let (fraction, holds) = (share % weights, u64::from(claim.held) > whole);
+        let keeps = claim.undiminished && holds && fraction > 0;
+        order.push((keeps, fraction, holds, Reverse(at)));
     }
-    fractions.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
-    for (_, _, at) in fractions
-        .into_iter()
-        .zip(0..left)
-        .map(|(fraction, _)| fraction)
-    {
+    order.sort_unstable_by(|a, b| b.cmp(a));
+    for ((.., Reverse(at)), _) in order.into_iter().zip(0..left) {
         shares[at] += 1;
     }
     shares

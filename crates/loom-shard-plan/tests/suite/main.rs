@@ -1,0 +1,10 @@
+//! The crate as its users see it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod chain;
+mod decision_figures;
+mod rebalance;
+mod refusals;
+mod routing;
+mod transition;
