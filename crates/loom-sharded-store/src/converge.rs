@@ -20,6 +20,16 @@ const MOST: u32 = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Restarts(u32);
 
+/// Whether a difference of plans could be behind an error.
+pub(crate) fn concerns_plans(error: &StoreError) -> bool {
+    matches!(
+        error.kind(),
+        StoreErrorKind::StalePlan { .. }
+            | StoreErrorKind::ShardBehind { .. }
+            | StoreErrorKind::Unavailable { .. }
+    )
+}
+
 impl Core {
     /// Whether an operation under `routing` may meet a shard that is under another plan.
     #[inline]

@@ -13,9 +13,6 @@ impl Core {
     pub(crate) async fn delete(&self, request: Delete) -> Result<Deleted, StoreError> {
         let hash = request.id.route_hash();
         restarting!(self, |routing| match routing.route(hash) {
-            Route::Settled(side) if !self.may_restart(&routing) => {
-                return side.delete(request).await;
-            }
             Route::Settled(side) => side.delete(request.clone()).await,
             Route::Migrating(sides) => Box::pin(self.delete_migrating(sides, &request)).await,
         })

@@ -53,76 +53,67 @@ impl Core {
     ) -> Result<FenceToken, StoreError> {
         let id = &request.id;
         let _no_move = self.moves.shared(id).await;
-        let present = || request.clone().with_require(Require::Exists);
-        let mut moved = None;
+        let present = request.clone().with_require(Require::Exists);
         for _ in 0..ATTEMPTS {
-            let answer = match self.resolve(Operation::AcquireFence, id, sides).await? {
-                Resolution::Source(source, _) => source.acquire(present()).await,
-                Resolution::Destination(..) => self.acquire_on_destination(sides, present()).await,
-                Resolution::Nowhere(_) => return self.acquire_ahead(sides, request).await,
+            let side = match self.resolve(Operation::AcquireFence, id, sides).await? {
+                Resolution::Destination(side, _) | Resolution::Source(side, _) => side,
+                Resolution::Nowhere(_) => break,
             };
-            match answer {
-                Err(error) if is_not_found(&error) => moved = Some(error),
+            match self.acquire_above(sides, side, present.clone()).await {
+                Err(error) if is_not_found(&error) => {}
                 answer => return answer,
             }
         }
-        match moved {
-            Some(error) => Err(error),
-            None => self.acquire_ahead(sides, request).await,
+        // It comes before the execution: on the side that has a fence or lineage of it already, and otherwise
+        // where it will be created.
+        let [first, second] = self
+            .fenced_first(Operation::AcquireFence, sides, id)
+            .await?;
+        for side in [first, second] {
+            match self.acquire_above(sides, side, present.clone()).await {
+                Err(error) if is_not_found(&error) => {}
+                answer => return answer,
+            }
         }
+        self.acquire_above(sides, sides.destination, request.clone())
+            .await
     }
 
-    /// A fence that comes before the execution: on the side that has a fence or lineage of it already, and
-    /// otherwise where it will be created.
-    async fn acquire_ahead(
+    /// Acquires on one side, above every token that the other has handed out.
+    async fn acquire_above(
         &self,
         sides: Sides<'_>,
-        request: &AcquireFence,
-    ) -> Result<FenceToken, StoreError> {
-        let present = || request.clone().with_require(Require::Exists);
-        match self.acquire_on_destination(sides, present()).await {
-            Err(error) if is_not_found(&error) => {}
-            answer => return answer,
-        }
-        match sides.source.acquire(present()).await {
-            Err(error) if is_not_found(&error) => {}
-            answer => return answer,
-        }
-        self.acquire_on_destination(sides, request.clone()).await
-    }
-
-    /// Above every token that the source has handed out.
-    async fn acquire_on_destination(
-        &self,
-        sides: Sides<'_>,
+        side: Side<'_>,
         mut request: AcquireFence,
     ) -> Result<FenceToken, StoreError> {
-        let id = &request.id;
+        let other = sides.other(side);
         let seen = self
-            .fence_on(Operation::AcquireFence, sides.source, id)
+            .fence_on(Operation::AcquireFence, other, &request.id)
             .await?;
         let floor = seen.map(|seen| FenceToken(seen.0.saturating_add(1)));
         request.floor = request.floor.max(floor);
-        sides.destination.acquire(request).await
+        side.acquire(request).await
     }
 
-    /// A lease stays on the shard that gave it, also when the execution starts on the other one.
+    /// A lease is on the shard that gave it, also when the execution has started on the other one since: that
+    /// one has seen the token, but knows nothing of its holder.
     async fn renew_migrating(
         &self,
         sides: Sides<'_>,
         request: &RenewLease,
     ) -> Result<(), StoreError> {
-        let _no_move = self.moves.shared(&request.id).await;
-        let side = self
-            .resolve(Operation::RenewLease, &request.id, sides)
-            .await?
-            .side();
-        let answer = side.renew(request.clone()).await;
-        if answer.as_ref().is_err_and(may_be_elsewhere) {
-            let other = sides.other(side).renew(request.clone()).await;
-            return if other.is_ok() { other } else { answer };
+        let id = &request.id;
+        let _no_move = self.moves.shared(id).await;
+        let [first, second] = self.fenced_first(Operation::RenewLease, sides, id).await?;
+        let answer = first.renew(request.clone()).await;
+        match answer.as_ref().map_err(StoreError::kind) {
+            Err(StoreErrorKind::InvalidArgument { .. })
+                if second.renew(request.clone()).await.is_ok() =>
+            {
+                Ok(())
+            }
+            _ => answer,
         }
-        answer
     }
 
     async fn release_migrating(
@@ -130,18 +121,45 @@ impl Core {
         sides: Sides<'_>,
         request: &ReleaseLease,
     ) -> Result<(), StoreError> {
-        let _no_move = self.moves.shared(&request.id).await;
-        let side = self
-            .resolve(Operation::ReleaseLease, &request.id, sides)
-            .await?
-            .side();
-        let answer = side.release(request.clone()).await;
-        let other = sides.other(side).release(request.clone()).await;
-        match answer {
-            // The lease, if there is one, is on whichever side knows the token.
-            Err(error) if may_be_elsewhere(&error) && other.is_ok() => Ok(()),
+        let id = &request.id;
+        let _no_move = self.moves.shared(id).await;
+        let [first, second] = self
+            .fenced_first(Operation::ReleaseLease, sides, id)
+            .await?;
+        first.release(request.clone()).await?;
+        match second.release(request.clone()).await {
+            // Of an earlier token, or none: that is over anyway.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    StoreErrorKind::NotFound | StoreErrorKind::Fenced { .. }
+                ) =>
+            {
+                Ok(())
+            }
             answer => answer,
         }
+    }
+
+    /// Both sides, the one with the higher token first; the destination where there is nothing to choose.
+    async fn fenced_first<'a>(
+        &self,
+        operation: Operation,
+        sides: Sides<'a>,
+        id: &ExecutionId,
+    ) -> Result<[Side<'a>; 2], StoreError> {
+        let Sides {
+            source,
+            destination,
+            ..
+        } = sides;
+        let on_source = self.fence_on(operation, source, id).await?;
+        let on_destination = self.fence_on(operation, destination, id).await?;
+        Ok(if on_source > on_destination {
+            [source, destination]
+        } else {
+            [destination, source]
+        })
     }
 
     /// The highest token that a shard has seen for an execution, if it was ever fenced there.
@@ -166,14 +184,6 @@ impl Core {
             },
         }
     }
-}
-
-/// Whether the other side may know the lease.
-fn may_be_elsewhere(error: &StoreError) -> bool {
-    matches!(
-        error.kind(),
-        StoreErrorKind::NotFound | StoreErrorKind::InvalidArgument { .. }
-    )
 }
 
 impl Side<'_> {

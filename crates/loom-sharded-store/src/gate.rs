@@ -57,7 +57,7 @@ impl Drop for Presence {
 }
 
 /// An operation in flight, under one routing.
-pub(crate) struct Entered(Arc<View>);
+pub(crate) struct Entered(arc_swap::Guard<Arc<View>>);
 
 impl Deref for Entered {
     type Target = Routing;
@@ -83,31 +83,28 @@ impl Gate {
     #[inline]
     pub(crate) async fn enter(&self) -> Entered {
         match self.try_enter() {
-            Ok(entered) => entered,
-            Err(reopened) => Box::pin(self.enter_later(reopened)).await,
+            Some(entered) => entered,
+            None => Box::pin(self.enter_later()).await,
         }
     }
 
+    /// The current routing, unless a plan is being replaced.
     #[inline]
-    fn try_enter(&self) -> Result<Entered, Arc<Notify>> {
-        let view = self.lane().load_full();
-        match &view.state {
-            State::Open { .. } => Ok(Entered(view)),
-            State::Closed(reopened) => Err(Arc::clone(reopened)),
-        }
+    pub(crate) fn try_enter(&self) -> Option<Entered> {
+        let view = self.lane().load();
+        matches!(view.state, State::Open { .. }).then_some(Entered(view))
     }
 
-    async fn enter_later(&self, mut reopened: Arc<Notify>) -> Entered {
+    async fn enter_later(&self) -> Entered {
         loop {
+            let view = self.lane().load();
+            let State::Closed(reopened) = &view.state else {
+                return Entered(view);
+            };
             // Made before the second look, so that a gate that opens between the two is noticed.
-            let notified = reopened.notified();
-            match self.try_enter() {
-                Ok(entered) => return entered,
-                Err(same) if Arc::ptr_eq(&same, &reopened) => notified.await,
-                Err(other) => {
-                    drop(notified);
-                    reopened = other;
-                }
+            let opens = reopened.notified();
+            if Arc::ptr_eq(&view, &self.lane().load()) {
+                opens.await;
             }
         }
     }

@@ -10,6 +10,7 @@ use loom_spi::{
 };
 
 use crate::core::{Core, restarting};
+use crate::resolve::Resolution;
 use crate::routing::{Route, Routing, Sides, belongs};
 use crate::shard::Side;
 
@@ -125,8 +126,9 @@ impl Core {
         Ok(found)
     }
 
-    /// Where the parent's log is; without one, where it would be created. The cache is not asked: a shard
-    /// that the parent has left would take the edge without complaint.
+    /// Where the parent's record is: its log, or else the edges that it has so far; without either, where the
+    /// log would be created. The cache is not asked: a shard that the parent has left would take the edge
+    /// without complaint.
     async fn record_migrating(
         &self,
         sides: Sides<'_>,
@@ -137,7 +139,61 @@ impl Core {
         let resolution = self
             .resolve(Operation::RecordLineage, parent, sides)
             .await?;
-        resolution.side().record_lineage(request.clone()).await
+        let side = match resolution {
+            Resolution::Nowhere(_) if self.has_lineage(sides.source, parent).await? => sides.source,
+            found => found.side(),
+        };
+        side.record_lineage(request.clone()).await
+    }
+
+    /// Whether edges start from `parent` on this shard.
+    pub(crate) async fn has_lineage(
+        &self,
+        side: Side<'_>,
+        parent: &ExecutionId,
+    ) -> Result<bool, StoreError> {
+        if !self.offers.branches {
+            return Ok(false);
+        }
+        let branches = side.children(Children::new(parent.clone())).await?;
+        Ok(!branches.is_empty())
+    }
+
+    /// Takes the edges from the source to the destination: copies all, then removes all. Nobody else may work
+    /// on the execution meanwhile.
+    pub(crate) async fn move_lineage(
+        &self,
+        sides: Sides<'_>,
+        parent: &ExecutionId,
+    ) -> Result<(), StoreError> {
+        self.copy_lineage(sides, parent).await?;
+        self.forget_on_source(sides, parent).await
+    }
+
+    pub(crate) async fn copy_lineage(
+        &self,
+        sides: Sides<'_>,
+        parent: &ExecutionId,
+    ) -> Result<(), StoreError> {
+        if !self.offers.branches {
+            return Ok(());
+        }
+        for branch in sides.source.children(Children::new(parent.clone())).await? {
+            let edge = RecordLineage::new(parent.clone(), branch.child, branch.label);
+            sides.destination.record_lineage(edge).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn forget_on_source(
+        &self,
+        sides: Sides<'_>,
+        parent: &ExecutionId,
+    ) -> Result<(), StoreError> {
+        if self.offers.branches {
+            sides.source.forget(Forget::new(parent.clone())).await?;
+        }
+        Ok(())
     }
 
     async fn forget_migrating(

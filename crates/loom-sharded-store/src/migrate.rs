@@ -2,8 +2,8 @@
 
 use loom_shard_plan::ShardId;
 use loom_spi::{
-    Append, Children, Delete, Event, ExecutionId, FenceToken, Forget, Limits, LogHead, NewEvent,
-    Operation, RecordLineage, StoreError, StoreErrorKind,
+    Append, Delete, Event, ExecutionId, FenceToken, Limits, LogHead, NewEvent, Operation,
+    StoreError, StoreErrorKind,
 };
 
 use crate::ShardedStore;
@@ -164,16 +164,7 @@ impl Core {
             let on_source = self.look(MIGRATE, id, source).await?;
             let on_destination = self.look(MIGRATE, id, destination).await?;
             let Some(head) = on_source else {
-                if on_destination.is_none() && self.look(MIGRATE, id, destination).await?.is_none()
-                {
-                    let error = StoreError::new(MIGRATE, StoreErrorKind::NotFound);
-                    return Err(error.with_execution(id).into());
-                }
-                // Perhaps a move that was interrupted at its last step.
-                self.move_lineage(sides, id).await?;
-                return Ok(Migrated::AlreadyThere {
-                    on: destination.id(),
-                });
+                return self.finish_move(sides, id, on_destination).await;
             };
             if head.sealed {
                 let error = StoreError::new(MIGRATE, StoreErrorKind::Sealed);
@@ -202,7 +193,7 @@ impl Core {
             // Once more: a branch may have been recorded since the first time.
             self.copy_lineage(sides, id).await?;
             self.remove_source(sides, id, head).await?;
-            self.forget_lineage(sides, id).await?;
+            self.forget_on_source(sides, id).await?;
             self.cache.insert(id, sides, destination);
             self.counters.moved.count();
             return Ok(Migrated::Moved {
@@ -217,7 +208,41 @@ impl Core {
         })
     }
 
-    /// Copies lineage and log in one append; says no when the source's log went away.
+    /// The source has no log. It may have lineage, which belongs to the log on the destination if there is one,
+    /// and moves by itself if there is none.
+    async fn finish_move(
+        &self,
+        sides: Sides<'_>,
+        id: &ExecutionId,
+        on_destination: Option<LogHead>,
+    ) -> Result<Migrated, MigrateError> {
+        let Sides {
+            source,
+            destination,
+            ..
+        } = sides;
+        let (from, to) = (source.id(), destination.id());
+        let lineage = self.has_lineage(source, id).await?;
+        self.move_lineage(sides, id).await?;
+        match on_destination {
+            Some(_) => Ok(Migrated::AlreadyThere { on: to }),
+            None if lineage => Ok(Migrated::Moved {
+                from,
+                to,
+                events: 0,
+            }),
+            // It may have moved between the two looks.
+            None if self.look(MIGRATE, id, destination).await?.is_some() => {
+                Ok(Migrated::AlreadyThere { on: to })
+            }
+            None => {
+                let error = StoreError::new(MIGRATE, StoreErrorKind::NotFound);
+                Err(error.with_execution(id).into())
+            }
+        }
+    }
+
+    /// Copies lineage and log, the log in one append; says no when the source's log went away.
     async fn copy(
         &self,
         sides: Sides<'_>,
@@ -308,29 +333,6 @@ impl Core {
             }
             Err(error) => Err(on_the_way(MIGRATE, id, error).into()),
         }
-    }
-
-    async fn move_lineage(&self, sides: Sides<'_>, id: &ExecutionId) -> Result<(), StoreError> {
-        self.copy_lineage(sides, id).await?;
-        self.forget_lineage(sides, id).await
-    }
-
-    async fn copy_lineage(&self, sides: Sides<'_>, id: &ExecutionId) -> Result<(), StoreError> {
-        if !self.offers.branches {
-            return Ok(());
-        }
-        for branch in sides.source.children(Children::new(id.clone())).await? {
-            let edge = RecordLineage::new(id.clone(), branch.child, branch.label);
-            sides.destination.record_lineage(edge).await?;
-        }
-        Ok(())
-    }
-
-    async fn forget_lineage(&self, sides: Sides<'_>, id: &ExecutionId) -> Result<(), StoreError> {
-        if self.offers.branches {
-            sides.source.forget(Forget::new(id.clone())).await?;
-        }
-        Ok(())
     }
 }
 

@@ -10,11 +10,8 @@ impl Core {
     pub(crate) async fn read(&self, request: Read) -> Result<ReadPage, StoreError> {
         let hash = request.id.route_hash();
         restarting!(self, |routing| match routing.route(hash) {
-            Route::Settled(side) if !self.may_restart(&routing) => {
-                return side.read(request).await;
-            }
             Route::Settled(side) => side.read(request.clone()).await,
-            Route::Migrating(sides) => Box::pin(self.read_migrating(sides, &request)).await,
+            Route::Migrating(sides) => self.read_migrating(sides, &request).await,
         })
     }
 
@@ -32,11 +29,8 @@ impl Core {
     pub(crate) async fn head(&self, request: Head) -> Result<Option<LogHead>, StoreError> {
         let hash = request.id.route_hash();
         restarting!(self, |routing| match routing.route(hash) {
-            Route::Settled(side) if !self.may_restart(&routing) => {
-                return side.head(request).await;
-            }
             Route::Settled(side) => side.head(request.clone()).await,
-            Route::Migrating(sides) => Box::pin(self.head_migrating(sides, &request)).await,
+            Route::Migrating(sides) => self.head_migrating(sides, &request).await,
         })
     }
 

@@ -10,7 +10,9 @@ use loom_spi::{
     PlanEpoch, Read, ReadPage, StoreError,
 };
 
+use crate::converge::{Restarts, concerns_plans};
 use crate::core::Core;
+use crate::routing::Route;
 use crate::{ShardedStoreBuilder, Stats};
 
 /// One [`EventStore`] over many.
@@ -92,19 +94,49 @@ impl ShardedStore {
     }
 }
 
+/// Sends a request for a settled bucket straight to its shard, in one future: that is what nearly every call
+/// is, and each further layer would cost as much as the routing does. Everything else is left to the method
+/// of [`Core`], which knows what to do about migrating buckets and other plans.
+macro_rules! straight {
+    ($store:expr, $method:ident, $request:ident) => {{
+        let core = &*$store.core;
+        let mut request = $request;
+        let Some(routing) = core.gate.try_enter() else {
+            return Box::pin(core.$method(request)).await;
+        };
+        let Route::Settled(side) = routing.route(request.id.route_hash()) else {
+            drop(routing);
+            return Box::pin(core.$method(request)).await;
+        };
+        side.stamp(&mut request.epoch);
+        let again = core.may_restart(&routing).then(|| request.clone());
+        let answer = side.store().$method(request).await;
+        let Err(error) = answer else { return answer };
+        let error = side.blame()(error);
+        let Some(again) = again.filter(|_| concerns_plans(&error)) else {
+            return Err(error);
+        };
+        let epoch = routing.epoch();
+        drop(routing);
+        Box::pin(core.converge(&mut Restarts::default(), epoch, error)).await?;
+        Box::pin(core.$method(again)).await
+    }};
+}
+
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl EventStore for ShardedStore {
     async fn append(&self, request: Append) -> Result<Appended, StoreError> {
-        self.core.append(request).await
+        self.core.check_limits(&request)?;
+        straight!(self, append, request)
     }
 
     async fn read(&self, request: Read) -> Result<ReadPage, StoreError> {
-        self.core.read(request).await
+        straight!(self, read, request)
     }
 
     async fn head(&self, request: Head) -> Result<Option<LogHead>, StoreError> {
-        self.core.head(request).await
+        straight!(self, head, request)
     }
 
     async fn list(&self, request: List) -> Result<ListPage, StoreError> {

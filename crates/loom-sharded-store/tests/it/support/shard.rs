@@ -1,0 +1,275 @@
+//! A memory store that counts its calls and fails on demand.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use loom_spi::{
+    AcquireFence, Append, Appended, Branch, BranchRegistry, Capabilities, Children, Delete,
+    Deleted, EventStore, FenceToken, Fencing, Forget, Head, Limits, List, ListPage, LogHead,
+    Operation, Parent, ParentLink, PlanEpoch, PlanLedger, Publish, PublishedPlan, Read, ReadPage,
+    RecordLineage, ReleaseLease, RenewLease, ShardIdentity, ShardLocation, StoreError,
+};
+use loom_store_memory::{ManualClock, MemoryStore};
+
+use super::fault::{Call, Fault, Script, lost};
+
+/// One shard of a test.
+#[derive(Debug)]
+pub(crate) struct TestShard {
+    pub(crate) inner: MemoryStore,
+    script: Script,
+    ledger: bool,
+    fencing: bool,
+    branches: bool,
+    /// Lists no more than this at a time, as a store may.
+    page: usize,
+}
+
+impl TestShard {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self::build(MemoryStore::new()))
+    }
+
+    pub(crate) fn without_ledger() -> Arc<Self> {
+        Arc::new(Self {
+            ledger: false,
+            ..Self::build(MemoryStore::new())
+        })
+    }
+
+    /// Nothing but the event store.
+    pub(crate) fn plain() -> Arc<Self> {
+        let plain = Self::build(MemoryStore::new());
+        Arc::new(Self {
+            ledger: false,
+            fencing: false,
+            branches: false,
+            ..plain
+        })
+    }
+
+    pub(crate) fn with_limits(limits: Limits) -> Arc<Self> {
+        Arc::new(Self::build(MemoryStore::builder().limits(limits).build()))
+    }
+
+    /// Whose leases lapse by `clock`; without a ledger if asked.
+    pub(crate) fn with_clock(clock: &ManualClock, ledger: bool) -> Arc<Self> {
+        let inner = MemoryStore::builder().clock(clock.clone()).build();
+        Arc::new(Self {
+            ledger,
+            ..Self::build(inner)
+        })
+    }
+
+    /// Lists no more than `page` executions at a time.
+    pub(crate) fn with_short_pages(page: usize) -> Arc<Self> {
+        Arc::new(Self {
+            page,
+            ledger: false,
+            ..Self::build(MemoryStore::new())
+        })
+    }
+
+    fn build(inner: MemoryStore) -> Self {
+        Self {
+            inner,
+            script: Script::default(),
+            ledger: true,
+            fencing: true,
+            branches: true,
+            page: usize::MAX,
+        }
+    }
+
+    pub(crate) fn down(&self, down: bool) {
+        self.script.set_down(down);
+    }
+
+    pub(crate) fn fault(&self, fault: Fault) {
+        self.script.add(fault);
+    }
+
+    /// The calls since the last time this was asked.
+    pub(crate) fn take_calls(&self) -> Vec<Call> {
+        self.script.take_calls()
+    }
+
+    /// A store without a ledger does not look at the plan of a request.
+    fn forget_plan(&self, epoch: &mut Option<PlanEpoch>) {
+        if !self.ledger {
+            *epoch = None;
+        }
+    }
+
+    /// Runs a call as the script has it.
+    async fn run<T>(
+        &self,
+        call: Call,
+        id: Option<&loom_spi::ExecutionId>,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let lose = self.script.begin(call, id)?;
+        let answer = work.await;
+        if lose { Err(lost(call, id)) } else { answer }
+    }
+}
+
+#[async_trait]
+impl EventStore for TestShard {
+    async fn append(&self, mut request: Append) -> Result<Appended, StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.id.clone();
+        self.run(Operation::Append, Some(&id), self.inner.append(request))
+            .await
+    }
+
+    async fn read(&self, mut request: Read) -> Result<ReadPage, StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.id.clone();
+        self.run(Operation::Read, Some(&id), self.inner.read(request))
+            .await
+    }
+
+    async fn head(&self, mut request: Head) -> Result<Option<LogHead>, StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.id.clone();
+        self.run(Operation::Head, Some(&id), self.inner.head(request))
+            .await
+    }
+
+    async fn list(&self, mut request: List) -> Result<ListPage, StoreError> {
+        self.forget_plan(&mut request.epoch);
+        request.limit = request.limit.min(self.page);
+        self.run(Operation::List, None, self.inner.list(request))
+            .await
+    }
+
+    async fn delete(&self, mut request: Delete) -> Result<Deleted, StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.id.clone();
+        self.run(Operation::Delete, Some(&id), self.inner.delete(request))
+            .await
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        let mut offered = Capabilities::none().with_limits(self.inner.capabilities().limits);
+        if self.fencing {
+            offered = offered.with_fencing(self);
+        }
+        if self.ledger {
+            offered = offered.with_ledger(self);
+        }
+        if self.branches {
+            offered = offered.with_branches(self);
+        }
+        offered
+    }
+}
+
+#[async_trait]
+impl Fencing for TestShard {
+    async fn acquire_fence(&self, mut request: AcquireFence) -> Result<FenceToken, StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.id.clone();
+        self.run(
+            Operation::AcquireFence,
+            Some(&id),
+            self.inner.acquire_fence(request),
+        )
+        .await
+    }
+
+    async fn renew_lease(&self, mut request: RenewLease) -> Result<(), StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.id.clone();
+        self.run(
+            Operation::RenewLease,
+            Some(&id),
+            self.inner.renew_lease(request),
+        )
+        .await
+    }
+
+    async fn release_lease(&self, mut request: ReleaseLease) -> Result<(), StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.id.clone();
+        self.run(
+            Operation::ReleaseLease,
+            Some(&id),
+            self.inner.release_lease(request),
+        )
+        .await
+    }
+}
+
+#[async_trait]
+impl BranchRegistry for TestShard {
+    async fn record_lineage(&self, mut request: RecordLineage) -> Result<(), StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.parent.clone();
+        self.run(
+            Operation::RecordLineage,
+            Some(&id),
+            self.inner.record_lineage(request),
+        )
+        .await
+    }
+
+    async fn children(&self, mut request: Children) -> Result<Vec<Branch>, StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.parent.clone();
+        self.run(Operation::Children, Some(&id), self.inner.children(request))
+            .await
+    }
+
+    async fn parent(&self, mut request: Parent) -> Result<Option<ParentLink>, StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.child.clone();
+        self.run(Operation::Parent, Some(&id), self.inner.parent(request))
+            .await
+    }
+
+    async fn forget(&self, mut request: Forget) -> Result<u64, StoreError> {
+        self.forget_plan(&mut request.epoch);
+        let id = request.parent.clone();
+        self.run(Operation::Forget, Some(&id), self.inner.forget(request))
+            .await
+    }
+}
+
+#[async_trait]
+impl PlanLedger for TestShard {
+    async fn current(&self) -> Result<Option<PublishedPlan>, StoreError> {
+        self.run(Operation::CurrentPlan, None, self.inner.current())
+            .await
+    }
+
+    async fn publish(&self, request: Publish) -> Result<(), StoreError> {
+        self.run(Operation::PublishPlan, None, self.inner.publish(request))
+            .await
+    }
+
+    async fn identity(&self) -> Result<Option<ShardIdentity>, StoreError> {
+        self.run(Operation::Identity, None, self.inner.identity())
+            .await
+    }
+
+    async fn initialize(&self, identity: ShardIdentity) -> Result<(), StoreError> {
+        self.run(Operation::Identity, None, self.inner.initialize(identity))
+            .await
+    }
+
+    async fn directory(&self) -> Result<Vec<ShardLocation>, StoreError> {
+        self.run(Operation::Directory, None, self.inner.directory())
+            .await
+    }
+
+    async fn record_locations(&self, locations: Vec<ShardLocation>) -> Result<(), StoreError> {
+        self.run(
+            Operation::Directory,
+            None,
+            self.inner.record_locations(locations),
+        )
+        .await
+    }
+}
