@@ -3,6 +3,7 @@
 #[doc(hidden)]
 #[path = "test_support.rs"]
 pub mod __test;
+pub mod broken;
 mod case;
 mod context;
 mod effort;

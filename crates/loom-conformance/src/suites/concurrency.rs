@@ -1,16 +1,13 @@
 //! Many callers at once.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use loom_spi::{
-    Append, Delete, EventStore, ExecutionId, Head, List, NewEvent, Read, StoreError, StoreErrorKind,
-};
+use loom_spi::{Append, EventStore, ExecutionId, Head, NewEvent, Read, StoreErrorKind};
 
 use crate::context::Cx;
 use crate::outcome::{Stop, Verdict, check, check_eq, check_refused};
-use crate::support::{event, id, listing, log_in_pages, many_ids};
+use crate::support::{event, id, log_in_pages};
 
 crate::macros::suite! { ($) Store concurrency as __concurrency;
     of_racing_creators_one_wins,
@@ -18,9 +15,6 @@ crate::macros::suite! { ($) Store concurrency as __concurrency;
     racing_appenders_leave_a_contiguous_log_without_losses,
     the_events_of_one_append_stay_together,
     a_reader_never_sees_a_gap_or_half_an_append,
-    of_racing_deletes_one_counts_the_events,
-    a_conditional_delete_and_an_append_do_not_both_happen,
-    a_listing_during_writes_has_all_that_stays,
 }
 
 /// An append of `count` events that say who wrote them.
@@ -32,26 +26,31 @@ pub(super) fn signed(id: &ExecutionId, expected: u64, writer: usize, count: u64)
     Append::new(id.clone(), expected, events.collect())
 }
 
-/// Appends, and tries again with the length that a conflict names, until it succeeds.
+/// Appends, and tries again with the length that a conflict names, until it succeeds. There cannot be more
+/// conflicts than other appends succeed.
 async fn append_at_last(
     store: &dyn EventStore,
     id: &ExecutionId,
     writer: usize,
     count: u64,
     guess: u64,
-) -> Result<u64, StoreError> {
+    others: usize,
+) -> Result<u64, Stop> {
     let mut expected = guess;
-    loop {
+    for _ in 0..=others {
         match store.append(signed(id, expected, writer, count)).await {
             Ok(appended) => return Ok(appended.next_sequence),
             Err(error) => match error.kind() {
                 StoreErrorKind::SequenceConflict { actual, .. } if *actual != expected => {
                     expected = *actual;
                 }
-                _ => return Err(error),
+                _ => return Err(error.into()),
             },
         }
     }
+    Err(Stop::failed(
+        "an append met more conflicts than others succeeded",
+    ))
 }
 
 async fn of_racing_creators_one_wins(cx: Cx) -> Verdict {
@@ -132,10 +131,11 @@ async fn racing_appenders_leave_a_contiguous_log_without_losses(cx: Cx) -> Verdi
                 let mut acknowledged = Vec::new();
                 for _ in 0..rounds {
                     let guess = acknowledged.last().copied().unwrap_or(0);
-                    let next = append_at_last(&*store, &id, racer, 1, guess).await?;
+                    let next =
+                        append_at_last(&*store, &id, racer, 1, guess, racers * rounds).await?;
                     acknowledged.push(next);
                 }
-                Ok::<_, StoreError>((racer, acknowledged))
+                Ok::<_, Stop>((racer, acknowledged))
             }
         })
         .await?;
@@ -162,16 +162,16 @@ async fn racing_appenders_leave_a_contiguous_log_without_losses(cx: Cx) -> Verdi
 
 async fn the_events_of_one_append_stay_together(cx: Cx) -> Verdict {
     let id = id("order")?;
-    let rounds = cx.effort().rounds;
+    let (racers, rounds) = (cx.effort().racers, cx.effort().rounds);
     let results = cx
         .race(|racer, store| {
             let id = id.clone();
             async move {
                 let mut guess = 0;
                 for _ in 0..rounds {
-                    guess = append_at_last(&*store, &id, racer, 4, guess).await?;
+                    guess = append_at_last(&*store, &id, racer, 4, guess, racers * rounds).await?;
                 }
-                Ok::<_, StoreError>(())
+                Ok::<_, Stop>(())
             }
         })
         .await?;
@@ -202,9 +202,12 @@ async fn a_reader_never_sees_a_gap_or_half_an_append(cx: Cx) -> Verdict {
                     let mut guess = 0;
                     let mut result = Ok(());
                     for _ in 0..rounds {
-                        match append_at_last(&*store, &id, racer, 3, guess).await {
+                        match append_at_last(&*store, &id, racer, 3, guess, racers * rounds).await {
                             Ok(next) => guess = next,
-                            Err(error) => result = Err(Stop::from(error)),
+                            Err(stop) => {
+                                result = Err(stop);
+                                break;
+                            }
                         }
                     }
                     writing.fetch_sub(1, Ordering::SeqCst);
@@ -232,110 +235,4 @@ async fn a_reader_never_sees_a_gap_or_half_an_append(cx: Cx) -> Verdict {
         })
         .await?;
     results.into_iter().collect()
-}
-
-async fn of_racing_deletes_one_counts_the_events(cx: Cx) -> Verdict {
-    for round in 0..cx.effort().rounds {
-        let id = id(format!("order-{round}"))?;
-        cx.append(&id, 0, 3).await?;
-        let results = cx
-            .race(|_, store| {
-                let request = Delete::new(id.clone());
-                async move { store.delete(request).await }
-            })
-            .await?;
-        let mut counted = 0;
-        for result in results {
-            match result {
-                Ok(deleted) => counted += deleted.events,
-                lost => check_refused!(lost, StoreErrorKind::NotFound, "deleting it too late"),
-            }
-        }
-        check_eq!(counted, 3, "how many events were counted by all together");
-        check_eq!(cx.head(&id).await?, None, "the head");
-    }
-    Ok(())
-}
-
-async fn a_conditional_delete_and_an_append_do_not_both_happen(cx: Cx) -> Verdict {
-    for round in 0..cx.effort().rounds * 4 {
-        let id = id(format!("order-{round}"))?;
-        cx.append(&id, 0, 2).await?;
-        let results = cx
-            .race(|racer, store| {
-                let id = id.clone();
-                async move {
-                    if racer % 2 == 0 {
-                        (true, store.append(signed(&id, 2, racer, 1)).await.map(drop))
-                    } else {
-                        let request = Delete::new(id).with_expected(2);
-                        (false, store.delete(request).await.map(drop))
-                    }
-                }
-            })
-            .await?;
-        let mut winners = Vec::new();
-        for (appended, result) in results {
-            match result {
-                Ok(()) => winners.push(appended),
-                lost => check_refused!(
-                    lost,
-                    StoreErrorKind::SequenceConflict { .. } | StoreErrorKind::NotFound,
-                    "appending or deleting too late"
-                ),
-            }
-        }
-        check_eq!(
-            winners.len(),
-            1,
-            "how many of the appends and deletes happened"
-        );
-        let expected = if winners[0] { 3 } else { 0 };
-        check_eq!(cx.length(&id).await?, expected, "the length");
-    }
-    Ok(())
-}
-
-async fn a_listing_during_writes_has_all_that_stays(cx: Cx) -> Verdict {
-    let stay: BTreeSet<_> = many_ids(cx.effort().many / 3)?.into_iter().collect();
-    for id in &stay {
-        cx.append(id, 0, 1).await?;
-    }
-    let (racers, rounds) = (cx.effort().racers, cx.effort().rounds);
-    let writing = Arc::new(AtomicUsize::new(racers / 2));
-    let results = cx
-        .race(|racer, store| {
-            let (stay, writing) = (stay.clone(), Arc::clone(&writing));
-            async move {
-                if racer < racers / 2 {
-                    let result = come_and_go(&*store, racer, rounds * 5).await;
-                    writing.fetch_sub(1, Ordering::SeqCst);
-                    return result;
-                }
-                while writing.load(Ordering::SeqCst) > 0 {
-                    // Checks the order, and with it that nothing comes twice.
-                    let found = listing(&*store, List::new(10)).await?;
-                    let found: BTreeSet<_> = found.into_iter().map(|summary| summary.id).collect();
-                    let missed: Vec<_> = stay.difference(&found).collect();
-                    check!(
-                        missed.is_empty(),
-                        "not listed, though it was there: {missed:?}"
-                    );
-                    tokio::task::yield_now().await;
-                }
-                Ok(())
-            }
-        })
-        .await?;
-    results.into_iter().collect()
-}
-
-async fn come_and_go(store: &dyn EventStore, racer: usize, rounds: usize) -> Verdict {
-    for round in 0..rounds {
-        let passing = id(format!("passing-{racer}-{round}"))?;
-        store.append(signed(&passing, 0, racer, 1)).await?;
-        tokio::task::yield_now().await;
-        store.delete(Delete::new(passing)).await?;
-    }
-    Ok(())
 }

@@ -1,17 +1,14 @@
 //! Epochs: a store with a ledger serves no request of another plan, whatever the operation.
 
-use std::sync::Arc;
-
 use loom_spi::{
     Append, Delete, Head, List, ListCursor, NewEvent, Operation, PlanEpoch, Read, RouteFilter,
     StoreErrorKind,
 };
-use tokio::sync::Barrier;
 
 use super::ledger::{plan, publish};
 use super::operations::{FENCING, LINEAGE, RELOCATION, STORE, offered, perform, state, subject};
 use crate::context::Cx;
-use crate::outcome::{Stop, Verdict, check_eq, check_refused};
+use crate::outcome::{Verdict, check_eq, check_refused};
 use crate::support::{event, id, many_ids};
 
 crate::macros::suite! { ($) Store epochs as __epochs;
@@ -32,7 +29,6 @@ crate::macros::suite! { ($) Store epochs as __epochs;
     requests_outside_a_plan_are_refused_from_epoch_2_on,
     the_epoch_is_judged_before_anything_stored,
     an_invalid_append_is_reported_before_its_epoch,
-    no_append_of_an_older_plan_lands_after_the_newer_one_was_published,
 }
 
 /// Checks that operations are refused under `presented`, and that nothing comes of them.
@@ -252,73 +248,6 @@ async fn an_invalid_append_is_reported_before_its_epoch(cx: Cx) -> Verdict {
             StoreErrorKind::InvalidArgument { .. },
             "an invalid append under an older plan"
         );
-    }
-    Ok(())
-}
-
-async fn no_append_of_an_older_plan_lands_after_the_newer_one_was_published(cx: Cx) -> Verdict {
-    cx.ledger()?;
-    let (racers, rounds) = (cx.effort().racers, cx.effort().rounds as u64);
-    let mut now = plan(1, 7);
-    publish(&cx, now, None).await?;
-    for round in 0..rounds {
-        let running = Arc::new(Barrier::new(racers + 1));
-        let ids = (0..racers)
-            .map(|racer| id(format!("order-{round}-{racer}")))
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut writers = tokio::task::JoinSet::new();
-        for id in &ids {
-            let (store, running, id) = (cx.shared(), Arc::clone(&running), id.clone());
-            writers.spawn(async move {
-                let mut next = 0;
-                loop {
-                    let append = Append::new(id.clone(), next, vec![event(next)]);
-                    match store.append(append.with_epoch(now)).await {
-                        Ok(_) => next += 1,
-                        Err(error) => return (id, next, error),
-                    }
-                    if next == 1 {
-                        running.wait().await;
-                    }
-                    tokio::task::yield_now().await;
-                }
-            });
-        }
-        running.wait().await;
-        let new = plan(round + 2, 7);
-        publish(&cx, new, Some(now)).await?;
-        let mut lengths = Vec::new();
-        for id in &ids {
-            let head = cx
-                .store()
-                .head(Head::new(id.clone()).with_epoch(new))
-                .await?;
-            lengths.push((id.clone(), head.map_or(0, |head| head.next_sequence)));
-        }
-        while let Some(ended) = writers.join_next().await {
-            let (id, written, error) = ended.map_err(Stop::failed)?;
-            check_refused!(
-                Err::<(), _>(error),
-                StoreErrorKind::StalePlan { .. },
-                "a writer's end"
-            );
-            let head = cx
-                .store()
-                .head(Head::new(id.clone()).with_epoch(new))
-                .await?;
-            let length = head.map_or(0, |head| head.next_sequence);
-            check_eq!(length, written, "the length of {id} at the end");
-            let seen = lengths
-                .iter()
-                .find(|(of, _)| *of == id)
-                .map(|(_, length)| *length);
-            check_eq!(
-                seen,
-                Some(length),
-                "the length of {id} when the plan was published"
-            );
-        }
-        now = new;
     }
     Ok(())
 }

@@ -230,7 +230,7 @@ async fn what_cannot_be_reached_is_not_called_absent(cx: Cx) -> Verdict {
                 "read",
                 cx.store().read(Read::new(id.clone(), 0, 1)).await.map(drop),
             ),
-            ("append", cx.append(id, 0, 1).await.map(drop)),
+            ("append", cx.append(id, 7, 1).await.map(drop)),
             ("delete", delete),
         ] {
             check_refused!(result, StoreErrorKind::Unavailable { .. }, "{what} of {id}");

@@ -1,0 +1,65 @@
+//! Deletes that go wrong.
+
+use loom_spi::{Delete, Deleted, Forget, Head, List, Operation, StoreError, StoreErrorKind};
+
+use super::notes::pause;
+use super::{Fault, Mutant};
+
+impl Mutant {
+    pub(super) async fn delete_wrongly(&self, mut request: Delete) -> Result<Deleted, StoreError> {
+        let (id, epoch, expected) = (request.id.clone(), request.epoch, request.expected);
+        match self.fault {
+            Fault::DeleteIgnoresExpected => request.expected = None,
+            Fault::DeleteNotAtomic => {
+                let head = self
+                    .inner
+                    .head(Head::new(id.clone()).with_epoch(epoch))
+                    .await?;
+                if expected.is_none() || expected == head.map(|head| head.next_sequence) {
+                    pause().await;
+                    request.expected = None;
+                }
+            }
+            Fault::DeleteRefusesClosed => {
+                let head = self
+                    .inner
+                    .head(Head::new(id.clone()).with_epoch(epoch))
+                    .await?;
+                if let Some(head) = head.filter(loom_spi::LogHead::is_closed) {
+                    let next_sequence = head.next_sequence;
+                    let kind = StoreErrorKind::Closed { next_sequence };
+                    return Err(StoreError::new(Operation::Delete, kind).with_execution(&id));
+                }
+            }
+            Fault::DeleteByPrefix => {
+                let page = self.inner.list(List::new(1000).with_epoch(epoch)).await?;
+                for found in page.executions {
+                    if found.id != id && found.id.as_str().starts_with(id.as_str()) {
+                        self.inner
+                            .delete(Delete::new(found.id).with_epoch(epoch))
+                            .await?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        let deleted = match self.inner.delete(request).await {
+            Err(error) => match (self.fault, error.kind()) {
+                (Fault::DeleteAbsentSucceeds, StoreErrorKind::NotFound) => Deleted::new(0),
+                _ => return Err(error),
+            },
+            Ok(deleted) => deleted,
+        };
+        self.notes().deleted.insert(id.clone());
+        match self.fault {
+            Fault::DeleteCountsNothing => return Ok(Deleted::new(0)),
+            Fault::DeleteForgetsLineage => {
+                if let Some(branches) = self.inner.capabilities().branches {
+                    branches.forget(Forget::new(id).with_epoch(epoch)).await?;
+                }
+            }
+            _ => {}
+        }
+        Ok(deleted)
+    }
+}

@@ -1,0 +1,256 @@
+//! A store with a fault.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use loom_spi::{
+    Append, Appended, BranchRegistry, Capabilities, Delete, Deleted, EventStore, ExecutionId,
+    Fencing, Head, Limits, List, ListPage, LogHead, Operation, PlanEpoch, PlanFingerprint,
+    PlanLedger, Read, ReadPage, StoreError, StoreErrorKind,
+};
+
+use super::Fault;
+use super::notes::{Notes, pause};
+
+/// A sound store with one [`Fault`].
+///
+/// It offers the fencing, the ledger and the registry of the store that it wraps, as far as they are there.
+#[derive(Debug)]
+pub struct Mutant {
+    pub(super) inner: Arc<dyn EventStore>,
+    pub(super) fault: Fault,
+    notes: Mutex<Notes>,
+}
+
+impl Mutant {
+    /// Breaks a store.
+    #[must_use]
+    pub fn new(store: Arc<dyn EventStore>, fault: Fault) -> Self {
+        Self {
+            inner: store,
+            fault,
+            notes: Mutex::default(),
+        }
+    }
+
+    pub(super) fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn fencing(&self, operation: Operation) -> Result<&dyn Fencing, StoreError> {
+        let offered = self.inner.capabilities().fencing;
+        offered.ok_or_else(|| unsupported(operation, "fencing"))
+    }
+
+    pub(super) fn ledger(&self, operation: Operation) -> Result<&dyn PlanLedger, StoreError> {
+        let offered = self.inner.capabilities().ledger;
+        offered.ok_or_else(|| unsupported(operation, "a plan ledger"))
+    }
+
+    pub(super) fn branches(&self, operation: Operation) -> Result<&dyn BranchRegistry, StoreError> {
+        let offered = self.inner.capabilities().branches;
+        offered.ok_or_else(|| unsupported(operation, "branches"))
+    }
+
+    /// The id under which the store knows an execution.
+    pub(super) fn id(&self, id: ExecutionId) -> ExecutionId {
+        let text = id.as_str();
+        let changed = match self.fault {
+            Fault::IdsFolded => text.to_lowercase(),
+            Fault::IdsTrimmed => text.trim_end().to_owned(),
+            Fault::IdsTruncated => text[..text.floor_char_boundary(64)].to_owned(),
+            Fault::IdsAscii => text.replace(|c: char| !c.is_ascii(), "?"),
+            _ => return id,
+        };
+        ExecutionId::new(changed).unwrap_or(id)
+    }
+
+    /// The plan that is presented to the store in the place of the one that came with a request.
+    pub(super) async fn epoch(
+        &self,
+        operation: Operation,
+        presented: Option<PlanEpoch>,
+    ) -> Result<Option<PlanEpoch>, StoreError> {
+        let Some(ledger) = self.inner.capabilities().ledger else {
+            return Ok(presented);
+        };
+        let refused = |kind| StoreError::new(operation, kind);
+        let current = || async { Ok(ledger.current().await?.map(|plan| plan.epoch)) };
+        Ok(match (self.fault, presented) {
+            (fault, _) if fault.ignores_epoch_of() == Some(operation) => current().await?,
+            (Fault::UnplannedServed, None) => current().await?,
+            (Fault::UnplannedRefused, None) => match current().await? {
+                Some(current) => {
+                    return Err(refused(StoreErrorKind::StalePlan { presented, current }));
+                }
+                None => None,
+            },
+            (Fault::FingerprintIgnored, Some(asked)) => match current().await? {
+                Some(current) if current.epoch == asked.epoch => Some(current),
+                _ => presented,
+            },
+            (Fault::NewerPlanServed, Some(asked)) => match current().await? {
+                Some(current) if current.epoch < asked.epoch => Some(current),
+                _ => presented,
+            },
+            (Fault::FingerprintTruncated, Some(asked)) => Some(truncated(asked)),
+            (Fault::EpochNotAtomic, _) if operation == Operation::Append => {
+                PlanEpoch::admit(current().await?, presented).map_err(refused)?;
+                self.wait_for_a_look_under_another_plan(presented).await;
+                current().await?
+            }
+            _ => presented,
+        })
+    }
+
+    /// Counts the looks under a plan.
+    fn look(&self, epoch: Option<PlanEpoch>) {
+        let mut notes = self.notes();
+        notes.looks = epoch.map(|epoch| match notes.looks {
+            Some((seen, looks)) if seen == epoch => (epoch, looks + 1),
+            _ => (epoch, 1),
+        });
+    }
+
+    /// Waits for the worst moment to go on, but not for ever.
+    async fn wait_for_a_look_under_another_plan(&self, than: Option<PlanEpoch>) {
+        for _ in 0..300 {
+            if self
+                .notes()
+                .looks
+                .is_some_and(|(seen, looks)| Some(seen) != than && looks > 7)
+            {
+                return;
+            }
+            pause().await;
+        }
+    }
+
+    /// The error that is passed on in the place of the store's.
+    pub(super) fn error(&self, error: StoreError) -> StoreError {
+        let named = |error: StoreError, id: Option<&ExecutionId>| match id {
+            Some(id) => error.with_execution(id),
+            None => error,
+        };
+        let (operation, kind) = (error.operation(), error.kind().clone());
+        let (operation, kind) = match (self.fault, kind) {
+            (Fault::ErrorsWithoutExecution, kind) => return StoreError::new(operation, kind),
+            (Fault::ErrorsOfAnotherOperation, kind) => (Operation::Append, kind),
+            (Fault::ConflictWithoutLength, StoreErrorKind::SequenceConflict { expected, .. }) => (
+                operation,
+                StoreErrorKind::SequenceConflict {
+                    expected,
+                    actual: 0,
+                },
+            ),
+            (Fault::AbsentIsUnavailable, StoreErrorKind::NotFound) => {
+                let reason = "it was not there".to_owned();
+                let outcome_known = true;
+                (
+                    operation,
+                    StoreErrorKind::Unavailable {
+                        reason,
+                        outcome_known,
+                    },
+                )
+            }
+            (Fault::OutcomeClaimedKnown, StoreErrorKind::Unavailable { reason, .. }) => {
+                let outcome_known = true;
+                (
+                    operation,
+                    StoreErrorKind::Unavailable {
+                        reason,
+                        outcome_known,
+                    },
+                )
+            }
+            (Fault::OutageIsAbsent, StoreErrorKind::Unavailable { .. }) => {
+                (operation, StoreErrorKind::NotFound)
+            }
+            _ => return error,
+        };
+        named(StoreError::new(operation, kind), error.execution())
+    }
+
+    fn limits(&self, real: Limits) -> Limits {
+        match self.fault {
+            Fault::LimitsOverstated => {
+                real.with_max_payload_bytes(real.max_payload_bytes.saturating_mul(2))
+            }
+            Fault::LimitsUnderstated => real.with_max_append_events(real.max_append_events / 2),
+            Fault::LimitsContradict => real.with_max_append_bytes(real.max_payload_bytes),
+            _ => real,
+        }
+    }
+}
+
+/// A fingerprint as it comes out of 64 bits.
+pub(super) fn truncated(epoch: PlanEpoch) -> PlanEpoch {
+    let PlanFingerprint(fingerprint) = epoch.fingerprint;
+    PlanEpoch::new(
+        epoch.epoch,
+        PlanFingerprint(fingerprint & u128::from(u64::MAX)),
+    )
+}
+
+fn unsupported(operation: Operation, capability: &'static str) -> StoreError {
+    StoreError::new(operation, StoreErrorKind::Unsupported { capability })
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl EventStore for Mutant {
+    async fn append(&self, mut request: Append) -> Result<Appended, StoreError> {
+        request.id = self.id(request.id);
+        request.epoch = self.epoch(Operation::Append, request.epoch).await?;
+        let done = self.append_wrongly(request).await;
+        self.notes().appended |= done.is_ok();
+        done.map_err(|error| self.error(error))
+    }
+
+    async fn read(&self, mut request: Read) -> Result<ReadPage, StoreError> {
+        request.id = self.id(request.id);
+        request.epoch = self.epoch(Operation::Read, request.epoch).await?;
+        let page = self.read_wrongly(request).await;
+        page.map_err(|error| self.error(error))
+    }
+
+    async fn head(&self, mut request: Head) -> Result<Option<LogHead>, StoreError> {
+        request.id = self.id(request.id);
+        request.epoch = self.epoch(Operation::Head, request.epoch).await?;
+        self.look(request.epoch);
+        let head = self.head_wrongly(request).await;
+        head.map_err(|error| self.error(error))
+    }
+
+    async fn list(&self, mut request: List) -> Result<ListPage, StoreError> {
+        request.epoch = self.epoch(Operation::List, request.epoch).await?;
+        let page = self.list_wrongly(request).await;
+        page.map_err(|error| self.error(error))
+    }
+
+    async fn delete(&self, mut request: Delete) -> Result<Deleted, StoreError> {
+        request.id = self.id(request.id);
+        request.epoch = self.epoch(Operation::Delete, request.epoch).await?;
+        let deleted = self.delete_wrongly(request).await;
+        deleted.map_err(|error| self.error(error))
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        let real = self.inner.capabilities();
+        let mut offered = Capabilities::none().with_limits(self.limits(real.limits));
+        if self.fault == Fault::CapabilitiesVanish && self.notes().appended {
+            return offered;
+        }
+        if real.fencing.is_some() {
+            offered = offered.with_fencing(self);
+        }
+        if real.ledger.is_some() {
+            offered = offered.with_ledger(self);
+        }
+        if real.branches.is_some() {
+            offered = offered.with_branches(self);
+        }
+        offered
+    }
+}
