@@ -11,6 +11,10 @@ pub(crate) enum Task {
     Help,
     Test(Selection),
     Conformance,
+    Plans {
+        /// Accept what differs.
+        bless: bool,
+    },
     Demo,
 }
 
@@ -38,10 +42,11 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, St
         Some("help" | "--help" | "-h") => Task::Help,
         Some("test") => return selection(args),
         Some("conformance") => Task::Conformance,
+        Some("plans") => return plans(args),
         Some("demo") => Task::Demo,
         Some(other) => {
             return Err(format!(
-                "no task `{other}`: expected test, conformance, demo or help"
+                "no task `{other}`: expected test, conformance, plans, demo or help"
             ));
         }
     };
@@ -50,6 +55,18 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, St
         Some(help) if help == "--help" || help == "-h" => Ok(Task::Help),
         Some(extra) => Err(format!("unexpected argument `{extra}`")),
     }
+}
+
+fn plans(args: impl Iterator<Item = String>) -> Result<Task, String> {
+    let mut bless = false;
+    for arg in args {
+        match arg.as_str() {
+            "--help" | "-h" => return Ok(Task::Help),
+            "--bless" => bless = true,
+            extra => return Err(format!("unexpected argument `{extra}`")),
+        }
+    }
+    Ok(Task::Plans { bless })
 }
 
 fn selection(mut args: impl Iterator<Item = String>) -> Result<Task, String> {
@@ -89,6 +106,9 @@ usage: cargo xtask <task>
   test [--only STEP,…] [--skip STEP,…] [--fail-fast]
                 every check that CI makes, then a summary of all of them
   conformance   the conformance suite over every store
+  plans [--bless]
+                the plans in docs/examples/plans, and the summaries of their steps; --bless
+                rewrites those
   demo          a sharded deployment under target/demo, and the incident graph over it
   help          this text
 
@@ -126,11 +146,18 @@ mod tests {
     }
 
     #[test]
+    fn plans_are_rewritten_only_where_that_is_asked_for() {
+        assert_eq!(parsed("plans"), Ok(Task::Plans { bless: false }));
+        assert_eq!(parsed("plans --bless"), Ok(Task::Plans { bless: true }));
+    }
+
+    #[test]
     fn a_mistake_is_named() {
         for (line, expected) in [
             ("", "no task"),
             ("tset", "`tset`"),
             ("demo now", "`now`"),
+            ("plans --blss", "`--blss`"),
             ("test --only", "needs the names"),
             ("test --only clipy", "`clipy`"),
             ("test --fast", "`--fast`"),
@@ -143,7 +170,7 @@ mod tests {
 
     #[test]
     fn help_is_reachable_from_every_task_and_names_every_step() {
-        for line in ["help", "--help", "test --help", "demo -h"] {
+        for line in ["help", "--help", "test --help", "plans --help", "demo -h"] {
             assert_eq!(parsed(line), Ok(Task::Help), "{line}");
         }
         assert!(Step::ALL.iter().all(|step| help().contains(step.name())));

@@ -4,6 +4,8 @@ mod args;
 mod conformance;
 mod demo;
 mod deny;
+mod lines;
+mod plans;
 mod report;
 mod snapshots;
 mod step;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         }
         Task::Test(selection) => test::run(&workspace, &selection),
         Task::Conformance => report::single(conformance::run(&workspace)),
+        Task::Plans { bless } => report::single(plans::run(&workspace, bless)),
         Task::Demo => report::single(demo::run(&workspace)),
     };
     if done {

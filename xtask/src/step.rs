@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::workspace::{Workspace, run};
-use crate::{conformance, deny, snapshots};
+use crate::{conformance, deny, plans, snapshots};
 
 /// One check. The tests come last but for what builds on them, so that their own closing lines stand
 /// right above the summary.
@@ -16,6 +16,7 @@ pub(crate) enum Step {
     Doc,
     Doctest,
     Conformance,
+    Plans,
     Test,
     Snapshots,
 }
@@ -47,13 +48,14 @@ impl From<Result<(), String>> for Outcome {
 
 impl Step {
     /// In the order in which they run.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Fmt,
         Self::Deny,
         Self::Clippy,
         Self::Doc,
         Self::Doctest,
         Self::Conformance,
+        Self::Plans,
         Self::Test,
         Self::Snapshots,
     ];
@@ -67,6 +69,7 @@ impl Step {
             Self::Doc => "doc",
             Self::Doctest => "doctest",
             Self::Conformance => "conformance",
+            Self::Plans => "plans",
             Self::Test => "test",
             Self::Snapshots => "snapshots",
         }
@@ -81,6 +84,9 @@ impl Step {
             Self::Doc => "the documentation builds without warnings",
             Self::Doctest => "the examples in the documentation run",
             Self::Conformance => "every store passes the conformance suite",
+            Self::Plans => {
+                "the committed plans are legal steps, and their summaries are up to date"
+            }
             Self::Test => "the tests pass, those of layering and tidiness included",
             Self::Snapshots => "no snapshot is pending, none is left over",
         }
@@ -94,6 +100,9 @@ impl Step {
             Self::Clippy | Self::Doc => "fix the warnings above",
             Self::Doctest | Self::Test => "fix the failures above",
             Self::Conformance => "see the matrix above, and target/conformance.md",
+            Self::Plans => {
+                "mend the plan, or accept what is shown above with `cargo xtask plans --bless`"
+            }
             Self::Snapshots => "review with `cargo insta review`, or remove the files",
         }
     }
@@ -131,6 +140,7 @@ impl Step {
             }
             Self::Doctest => run(&mut cargo(&["test", "--workspace", "--doc"])).into(),
             Self::Conformance => conformance::run(workspace).into(),
+            Self::Plans => plans::run(workspace, false).into(),
             Self::Test => tests(workspace).into(),
             Self::Snapshots => {
                 let used = tests_passed.then(|| references(workspace));

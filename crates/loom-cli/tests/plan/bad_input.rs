@@ -174,7 +174,7 @@ const REFUSED: &[(&str, i32, &str)] = &[
     ("rebalance a.plan --add 65536", 2, "from 0 to 65535"),
     ("settle b.plan", 2, "--all"),
     ("settle b.plan 820 --all", 2, "cannot be used with"),
-    ("settle b.plan 0", 2, "not migrating: buckets 0"),
+    ("settle b.plan 0", 2, "not migrating: bucket"),
     ("settle b.plan 4000-9999999", 2, "no bucket 4096"),
     ("settle b.plan 9-1", 2, "expected 1-9"),
     (

@@ -35,6 +35,15 @@ fn a_plan_does_not_follow_itself() {
 }
 
 #[test]
+fn a_rival_of_the_same_epoch_is_refused() {
+    let bench = grown();
+    bench.ok(&words("plan rebalance a.plan --add 9 --out c.plan"));
+    let ran = bench.run(&words("plan diff b.plan c.plan"));
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.stdout.contains("rival"), "{}", ran.stdout);
+}
+
+#[test]
 fn json_has_the_keys_that_scripts_rely_on() {
     let bench = grown();
     let diff = bench.json(&words("plan diff a.plan b.plan"));

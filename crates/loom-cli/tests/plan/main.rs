@@ -1,9 +1,16 @@
 //! `loom plan` as its users run it: files in, files out, exit codes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    unreachable_pub,
+    reason = "helpers of tests fail as tests do"
+)]
 
 mod bad_input;
 mod check;
 mod derive;
 mod diff;
+mod guide;
 mod own_snapshots;
 mod route;
 mod show;

@@ -72,6 +72,15 @@ fn without_a_file_it_is_the_plan_of_the_deployment() {
 }
 
 #[test]
+fn the_deployment_comes_under_the_plan_that_was_reviewed() {
+    let bench = Bench::with_shards(4);
+    bench.write("a.plan", bench.ok(&["plan", "show"]));
+    bench.ok(&words("plan rebalance a.plan --shards 5 --out b.plan"));
+    bench.ok(&words("rebalance --shards 5 --yes"));
+    assert_eq!(bench.ok(&["plan", "show"]), bench.read("b.plan"));
+}
+
+#[test]
 fn without_a_file_and_without_a_deployment_it_is_wrong_usage() {
     let ran = Bench::new().run(&["plan", "show"]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
