@@ -9,7 +9,6 @@ use loom_spi::ExecutionId;
 
 use super::buckets::Buckets;
 
-/// FILE is a plan as text, as JSON or in bytes; `-` is stdin.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlanCommand {
     /// Write a first plan
@@ -50,6 +49,7 @@ pub(crate) struct New {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("change").required(true).multiple(true).args(["shards", "add", "remove", "weight", "pin"]))]
 pub(crate) struct Rebalance {
+    /// A plan, as text, JSON or bytes; `-` for stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// How many shards there shall be: new ids follow the highest, and the highest leave
@@ -76,7 +76,7 @@ pub(crate) struct Rebalance {
 
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// The plan now
+    /// The plan now; `-` for stdin
     #[arg(value_name = "A")]
     pub(crate) now: PathBuf,
     /// The plan that would follow
@@ -86,7 +86,7 @@ pub(crate) struct Diff {
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// A plan [default: that of the deployment]
+    /// A plan, as text, JSON or bytes; `-` for stdin [default: that of the deployment]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// The plan itself, in this format
@@ -102,6 +102,7 @@ pub(crate) struct Show {
 
 #[derive(Debug, Args)]
 pub(crate) struct Route {
+    /// A plan, as text, JSON or bytes; `-` for stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Execution ids [default: those on stdin, one a line]
@@ -113,6 +114,7 @@ pub(crate) struct Route {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("which").required(true).args(["buckets", "all"]))]
 pub(crate) struct Step {
+    /// A plan, as text, JSON or bytes; `-` for stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Buckets and ranges of buckets, as `loom plan diff` prints them: 7 820-1023
@@ -127,6 +129,7 @@ pub(crate) struct Step {
 
 #[derive(Debug, Args)]
 pub(crate) struct Split {
+    /// A plan, as text, JSON or bytes; `-` for stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// By how much to multiply the number of buckets
@@ -138,6 +141,7 @@ pub(crate) struct Split {
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
+    /// A plan, as text, JSON or bytes; `-` for stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Refuse a file that is not written exactly as `loom plan` writes it, comments included

@@ -3,13 +3,13 @@
 use loom_shard_plan::PlanDiff;
 
 use super::args::Diff;
-use super::input::{is_stdin, open};
+use super::input::{is_stream, open};
 use super::refusal::refusal;
 use crate::failure::Failure;
 use crate::output::{Output, Tone};
 
 pub(crate) fn run(args: &Diff, output: Output) -> Result<(), Failure> {
-    if is_stdin(&args.now) && is_stdin(&args.next) {
+    if is_stream(&args.now) && is_stream(&args.next) {
         return Err(Failure::usage("both plans cannot be on stdin")
             .with_help("name a file for one of them"));
     }

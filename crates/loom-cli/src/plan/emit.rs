@@ -8,6 +8,7 @@ use loom_shard_plan::ShardPlan;
 use tempfile::Builder;
 
 use super::args::{Format, Target};
+use super::input::is_stream;
 use super::summary::Summary;
 use crate::failure::Failure;
 use crate::output::{Output, write_stderr, write_stdout};
@@ -20,7 +21,7 @@ pub(crate) fn emit(
     about: &str,
     output: Output,
 ) -> Result<(), Failure> {
-    if let Some(path) = &target.out {
+    if let Some(path) = target.out.as_deref().filter(|path| !is_stream(path)) {
         let bytes = encoded(plan, target.format.unwrap_or(Format::Text));
         replace(path, &bytes)?;
         output.print(&Summary::of(plan), |_| {

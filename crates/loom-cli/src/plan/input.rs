@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::str;
 
-use loom_shard_plan::{DecodeError, Location, PlanFormat, ShardPlan};
+use loom_shard_plan::{DecodeError, DecodeProblem, Location, PlanFormat, ShardPlan};
 
 use crate::failure::Failure;
 
@@ -37,7 +37,7 @@ pub(crate) fn read(path: &Path) -> Result<ShardPlan, Failure> {
 
 /// Reads a plan and keeps its bytes.
 pub(crate) fn open(path: &Path) -> Result<PlanFile, Failure> {
-    let (name, bytes) = if is_stdin(path) {
+    let (name, bytes) = if is_stream(path) {
         ("<stdin>".to_owned(), bounded(io::stdin().lock()))
     } else {
         let bytes = File::open(path).and_then(bounded_file);
@@ -62,8 +62,8 @@ pub(crate) fn open(path: &Path) -> Result<PlanFile, Failure> {
     })
 }
 
-/// Whether `path` means stdin.
-pub(crate) fn is_stdin(path: &Path) -> bool {
+/// Whether `path` means stdin, or stdout.
+pub(crate) fn is_stream(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
@@ -122,7 +122,13 @@ fn fault(name: &str, error: &DecodeError) -> Failure {
         Location::Offset(offset) => (format!("{name}: byte {offset}: {problem}"), *offset == 0),
         other => (format!("{name}: {other}: {problem}"), false),
     };
-    Failure::usage(message).with_help(if at_start { NOT_A_PLAN } else { DERIVE })
+    match problem {
+        DecodeProblem::Version(_) => {
+            Failure::usage(message).with_help(concat!("this is loom ", env!("CARGO_PKG_VERSION")))
+        }
+        _ if at_start => Failure::usage(message).with_help(NOT_A_PLAN),
+        _ => Failure::usage(message).with_help(DERIVE),
+    }
 }
 
 /// Line and column of a byte, both from 1; the column counts characters.

@@ -7,7 +7,7 @@ use loom_spi::ExecutionId;
 use serde::Serialize;
 
 use super::args::Route;
-use super::input::{is_stdin, read};
+use super::input::{is_stream, read};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -36,7 +36,7 @@ impl<'a> Routed<'a> {
 }
 
 pub(crate) fn run(args: &Route, output: Output) -> Result<(), Failure> {
-    if args.ids.is_empty() && is_stdin(&args.file) {
+    if args.ids.is_empty() && is_stream(&args.file) {
         return Err(
             Failure::usage("the plan and the ids cannot both be on stdin")
                 .with_help("name a file for the plan, or give the ids as arguments"),

@@ -6,7 +6,7 @@ use loom_shard_plan::ShardPlan;
 
 use super::args::{Format, Show, When};
 use super::emit::{encoded, replace, two_formats, warn};
-use super::input::is_stdin;
+use super::input::is_stream;
 use super::map::{Colours, Map};
 use super::summary::Summary;
 use super::svg;
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Show, plan: &ShardPlan, output: Output) -> Result<(), F
     let terminal = io::stdout().is_terminal();
     if let Some(path) = &args.svg {
         let picture = svg::render(plan);
-        if is_stdin(path) {
+        if is_stream(path) {
             if output.json() || args.format.is_some() {
                 return Err(
                     Failure::usage("stdout cannot have the picture and the plan")

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use loom_shard_plan::{BucketSet, Placement, ShardPlan};
+use loom_shard_plan::{BucketSet, Placement, Shard, ShardPlan};
 
 use super::summary::{ShardSummary, Summary, percent};
 use crate::output::count;
@@ -51,7 +51,7 @@ pub(crate) fn render(plan: &ShardPlan) -> String {
         epoch = summary.epoch,
         subtitle = subtitle(&summary),
     );
-    cells(&mut svg, plan, &summary, grid);
+    cells(&mut svg, plan, grid);
     grid.labels(&mut svg);
     legend.draw(&mut svg, &summary);
     let _ = writeln!(
@@ -145,7 +145,7 @@ impl Grid {
 }
 
 /// One shape for each placement, with the buckets as its tooltip, and one over all that migrate.
-fn cells(svg: &mut String, plan: &ShardPlan, summary: &Summary, grid: Grid) {
+fn cells(svg: &mut String, plan: &ShardPlan, grid: Grid) {
     let mut by_placement: BTreeMap<Placement, Vec<u32>> = BTreeMap::new();
     for (bucket, placement) in (0..).zip(plan.placements()) {
         by_placement.entry(placement).or_default().push(bucket);
@@ -161,14 +161,14 @@ fn cells(svg: &mut String, plan: &ShardPlan, summary: &Summary, grid: Grid) {
     let mut migrating = Vec::new();
     for (placement, buckets) in by_placement {
         let set: BucketSet = buckets.iter().copied().collect();
-        let index = summary
-            .per_shard
-            .iter()
-            .position(|shard| shard.shard == placement.destination());
+        let index = plan
+            .shards()
+            .binary_search_by_key(&placement.destination(), Shard::id)
+            .unwrap_or_default();
         let _ = writeln!(
             svg,
             r#"<path fill="{}" d="{}"><title>{}: {} ({set})</title></path>"#,
-            colour(index.unwrap_or_default()),
+            colour(index),
             grid.outline(&set),
             tooltip(placement),
             buckets.len()

@@ -39,6 +39,10 @@ fn every_format_is_written_and_read_back() {
         assert_eq!(from_stdin.stdout, shown, "{format}");
     }
     assert_eq!(
+        bench.ok(&words("plan rebalance a.plan --shards 5 --out -")),
+        expected.to_string()
+    );
+    assert_eq!(
         bench.ok(&words("plan rebalance a.plan --shards 5 --json")),
         format!("{}\n", expected.to_json())
     );
