@@ -6,7 +6,7 @@
 use crate::placement::PackedPlacement as Slot;
 
 /// Longest cycle that is written as one.
-pub(crate) const MAX_CYCLE: usize = 64;
+pub(crate) const MAX_CYCLE: usize = 256;
 
 /// A stretch of buckets whose placements repeat `pattern`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

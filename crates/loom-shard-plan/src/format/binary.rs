@@ -237,7 +237,9 @@ impl Input<'_> {
                     "the bytes end in the middle of a plan".to_owned()
                 }
                 BadBytes::InvalidIntegerType { expected, found } => {
-                    format!("expected a number of type {expected:?}, found one of {found:?}")
+                    let expected = format!("{expected:?}").to_lowercase();
+                    let found = format!("{found:?}").to_lowercase();
+                    format!("expected a number of type {expected}, found one of {found}")
                 }
                 BadBytes::InvalidBooleanValue(byte) => format!("expected 0 or 1, found {byte}"),
                 BadBytes::Other(message) => message.to_owned(),

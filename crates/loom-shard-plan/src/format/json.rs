@@ -303,7 +303,8 @@ impl Path {
             Err(error) => (error.line(), error.column()),
             Ok(()) => (1, 1),
         };
-        Location::Line {
+        Location::Item {
+            path: self.to_string(),
             line: line.max(1),
             column: column.max(1),
         }
@@ -319,7 +320,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Goes to a [`Path`] and fails there: the parser's error then carries line and column.
+/// Goes to a [`Path`] and fails behind it: the parser's error then carries line and column.
 struct Locate(Path);
 
 impl<'de> DeserializeSeed<'de> for Locate {
@@ -344,17 +345,47 @@ impl<'de> Visitor<'de> for Locate {
             } else if self.0.item.is_some() {
                 return map.next_value_seed(self);
             } else {
-                map.next_value::<IgnoredAny>()?;
-                return Err(A::Error::custom("here"));
+                return map.next_value_seed(FailBehind);
             }
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        for _ in 0..=self.0.item.unwrap_or(0) {
+        for _ in 0..self.0.item.unwrap_or(0) {
             items.next_element::<IgnoredAny>()?;
         }
-        Err(A::Error::custom("here"))
+        items.next_element_seed(FailBehind)?;
+        Ok(())
+    }
+}
+
+/// Takes a value and fails. What is neither an array nor an object fails by itself: a visitor
+/// refuses what it has no method for.
+struct FailBehind;
+
+impl<'de> DeserializeSeed<'de> for FailBehind {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FailBehind {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nothing")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Err(A::Error::custom("behind"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Err(A::Error::custom("behind"))
     }
 }

@@ -9,6 +9,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::segments::MAX_CYCLE;
 use crate::{MAX_BUCKETS, MAX_EPOCH, ShardId};
 use assemble::Assembler;
 
@@ -88,11 +89,20 @@ impl fmt::Display for PlanFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Location {
-    /// Line and column, from 1. Text counts characters, JSON bytes.
+    /// Line and column. Text counts characters, JSON bytes.
     Line {
         /// From 1.
         line: usize,
         /// From 1.
+        column: usize,
+    },
+    /// A part of a JSON document, and where it ends.
+    Item {
+        /// For instance `epoch`, or `placements[3]`.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// From 1, in bytes.
         column: usize,
     },
     /// Bytes from the start.
@@ -103,6 +113,9 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line { line, column } => write!(f, "line {line}, column {column}"),
+            Self::Item { path, line, column } => {
+                write!(f, "{path}, line {line}, column {column}")
+            }
             Self::Offset(offset) => write!(f, "byte {offset}"),
         }
     }
@@ -214,9 +227,10 @@ pub enum InvalidPlan {
         /// Buckets of the plan.
         buckets: u32,
     },
-    /// A cycle has 1 to 64 placements, and no more than its range has buckets.
+    /// A cycle has a number of placements, and its range no fewer buckets.
     #[error(
-        "a cycle of {placements} placements for {buckets} buckets; expected 1 to 64, and no more than buckets"
+        "a cycle of {placements} placements for {buckets} buckets; expected 1 to {MAX_CYCLE}, and \
+         no more than buckets"
     )]
     CycleLength {
         /// Placements of the cycle.

@@ -121,7 +121,7 @@ fn parse(lines: &mut Lines<'_>) -> Result<ShardPlan, DecodeError> {
         let place = lines.token_location();
         lines.expect(":")?;
         let (weight, is_leaving) = if lines.eat("leaving") {
-            leaving.push((ids.clone(), place));
+            leaving.push((ids.clone(), place.clone()));
             (0, true)
         } else {
             lines.expect("weight")?;
@@ -130,7 +130,7 @@ fn parse(lines: &mut Lines<'_>) -> Result<ShardPlan, DecodeError> {
         lines.end_of_line()?;
         for id in ids {
             plan.shard(ShardId(id), weight, is_leaving)
-                .map_err(|problem| lines.invalid(problem))?;
+                .map_err(|problem| fail(place.clone(), problem.into()))?;
         }
     }
     plan.end_of_shards()
@@ -138,18 +138,18 @@ fn parse(lines: &mut Lines<'_>) -> Result<ShardPlan, DecodeError> {
 
     while plan.next_bucket().is_some() && lines.next_line()? {
         let first = narrow(lines.number(u64::from(u32::MAX))?);
+        let range = lines.token_location();
         let last = if lines.eat("-") {
             narrow(lines.number(u64::from(u32::MAX))?)
         } else {
             first
         };
-        let range = lines.token_location();
         lines.expect(":")?;
         let cycle = lines.eat("cycle");
         loop {
-            let placement = placement_of(lines)?;
+            let (placement, place) = placement_of(lines)?;
             plan.placement(placement)
-                .map_err(|problem| lines.invalid(problem))?;
+                .map_err(|problem| fail(place, problem.into()))?;
             if !cycle || !lines.eat(",") {
                 break;
             }
@@ -194,19 +194,27 @@ fn shards_of(lines: &mut Lines<'_>) -> Result<Option<RangeInclusive<u16>>, Decod
         let id = shard_id(lines)?;
         return Ok(Some(id.0..=id.0));
     }
+    if !lines.rest().starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(lines.expected("`shard`, `shards` or a range of buckets"));
+    }
     lines.unread_line();
     Ok(None)
 }
 
-fn placement_of(lines: &mut Lines<'_>) -> Result<Placement, DecodeError> {
+/// A placement and where it starts.
+fn placement_of(lines: &mut Lines<'_>) -> Result<(Placement, Location), DecodeError> {
     let shard = shard_id(lines)?;
+    let place = lines.token_location();
     if lines.eat("->") {
-        return Ok(Placement::Migrating {
-            from: shard,
-            to: shard_id(lines)?,
-        });
+        return Ok((
+            Placement::Migrating {
+                from: shard,
+                to: shard_id(lines)?,
+            },
+            place,
+        ));
     }
-    Ok(Placement::Settled(shard))
+    Ok((Placement::Settled(shard), place))
 }
 
 fn shard_id(lines: &mut Lines<'_>) -> Result<ShardId, DecodeError> {

@@ -35,7 +35,7 @@ impl<'a> Moves<'a> {
                 .last()
                 .map_or(0, |shard| usize::from(shard.id().0) + 1)
         ];
-        for (place, shard) in (0..).zip(shards) {
+        for (place, shard) in (0..=u16::MAX).zip(shards) {
             places[usize::from(shard.id().0)] = place;
         }
         let mut table: Box<[Slot]> = old.into();

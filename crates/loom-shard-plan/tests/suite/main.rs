@@ -4,6 +4,7 @@
 
 mod chain;
 mod decision_figures;
+mod formats;
 mod rebalance;
 mod refusals;
 mod routing;
