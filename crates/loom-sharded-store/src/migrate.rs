@@ -173,7 +173,11 @@ impl Core {
                     .with_shard(source.id().get())
                     .into());
             }
-            if on_destination.is_none() && !self.copy(sides, id, head).await? {
+            let copied = match on_destination {
+                Some(_) => Copied::ByAnother,
+                None => self.copy(sides, id, head).await?,
+            };
+            if copied == Copied::Gone {
                 continue;
             }
             match compare(MIGRATE, id, source, destination).await? {
@@ -192,7 +196,7 @@ impl Core {
             }
             // Once more: a branch may have been recorded since the first time.
             self.copy_lineage(sides, id).await?;
-            self.remove_source(sides, id, head).await?;
+            self.remove_source(sides, id, head, copied).await?;
             self.forget_on_source(sides, id).await?;
             self.cache.insert(id, sides, destination);
             self.counters.moved.count();
@@ -242,13 +246,13 @@ impl Core {
         }
     }
 
-    /// Copies lineage and log, the log in one append; says no when the source's log went away.
+    /// Copies lineage and log, the log in one append.
     async fn copy(
         &self,
         sides: Sides<'_>,
         id: &ExecutionId,
         head: LogHead,
-    ) -> Result<bool, MigrateError> {
+    ) -> Result<Copied, MigrateError> {
         let Sides {
             source,
             destination,
@@ -265,7 +269,7 @@ impl Core {
         };
         let events = match read_all(id, source, head, limits).await? {
             Whole::Events(events) => events,
-            Whole::Gone => return Ok(false),
+            Whole::Gone => return Ok(Copied::Gone),
             Whole::TooLarge(reason) => return Err(too_large(reason)),
         };
         self.copy_lineage(sides, id).await?;
@@ -276,7 +280,7 @@ impl Core {
             return Err(too_large(reason));
         }
         match destination.append(copy).await {
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(Copied::ByUs),
             // Somebody else was faster; whether it is the same log is for the comparison to say.
             Err(error)
                 if matches!(
@@ -286,7 +290,7 @@ impl Core {
                         | StoreErrorKind::Fenced { .. }
                 ) =>
             {
-                Ok(true)
+                Ok(Copied::ByAnother)
             }
             Err(error) => Err(error.into()),
         }
@@ -313,27 +317,48 @@ impl Core {
         }
     }
 
-    /// Removes the source's log if it still is as long as what was copied.
+    /// Removes the source's log if it still is as long as what was copied. If it is not, and the copy is ours,
+    /// the copy goes again: the source's is the one that has more.
     async fn remove_source(
         &self,
         sides: Sides<'_>,
         id: &ExecutionId,
         head: LogHead,
+        copied: Copied,
     ) -> Result<(), MigrateError> {
-        let source = sides.source;
-        let removal = Delete::new(id.clone()).with_expected(head.next_sequence);
-        match source.delete(removal).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(error) if matches!(error.kind(), StoreErrorKind::SequenceConflict { .. }) => {
-                Err(MigrateError::Changed {
-                    id: id.clone(),
-                    shard: source.id(),
-                })
-            }
-            Err(error) => Err(on_the_way(MIGRATE, id, error).into()),
+        let exactly = || Delete::new(id.clone()).with_expected(head.next_sequence);
+        let error = match sides.source.delete(exactly()).await {
+            Ok(_) => return Ok(()),
+            Err(error) if is_not_found(&error) => return Ok(()),
+            Err(error) => error,
+        };
+        if !matches!(error.kind(), StoreErrorKind::SequenceConflict { .. }) {
+            return Err(on_the_way(MIGRATE, id, error).into());
         }
+        if copied == Copied::ByUs {
+            match sides.destination.delete(exactly()).await {
+                Err(error)
+                    if !is_not_found(&error)
+                        && !matches!(error.kind(), StoreErrorKind::SequenceConflict { .. }) =>
+                {
+                    return Err(on_the_way(MIGRATE, id, error).into());
+                }
+                // Gone, or longer by now: then both sides have been written to, which is for people to decide.
+                _ => {}
+            }
+        }
+        let (id, shard) = (id.clone(), sides.source.id());
+        Err(MigrateError::Changed { id, shard })
     }
+}
+
+/// Whose copy is on the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copied {
+    ByUs,
+    ByAnother,
+    /// None: the source's log went away.
+    Gone,
 }
 
 /// A log as it has to be appended elsewhere.

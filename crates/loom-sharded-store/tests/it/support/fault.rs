@@ -1,6 +1,9 @@
 //! Faults that a test asks for.
 
+use std::fmt;
+use std::future::poll_fn;
 use std::sync::Mutex;
+use std::task::Poll;
 
 use loom_spi::{ExecutionId, Operation, StoreError, StoreErrorKind};
 
@@ -37,17 +40,28 @@ impl Fault {
 /// The kinds of calls.
 pub(crate) type Call = Operation;
 
-/// The calls that a shard has had, and the faults that are still to strike.
-#[derive(Debug, Default)]
+/// What happens just before a call does.
+type Event = Box<dyn FnOnce() + Send>;
+
+/// The calls that a shard has had, and what is still to happen to some.
+#[derive(Default)]
 pub(crate) struct Script {
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Inner {
     down: bool,
+    yields: bool,
     calls: Vec<Call>,
     faults: Vec<Fault>,
+    events: Vec<(Call, Event)>,
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Script")
+    }
 }
 
 impl Script {
@@ -57,6 +71,48 @@ impl Script {
 
     pub(crate) fn add(&self, fault: Fault) {
         self.inner.lock().unwrap().faults.push(fault);
+    }
+
+    /// Something that happens just before the next call of this kind takes effect.
+    pub(crate) fn before(&self, call: Call, event: impl FnOnce() + Send + 'static) {
+        self.inner
+            .lock()
+            .unwrap()
+            .events
+            .push((call, Box::new(event)));
+    }
+
+    /// From now on every call lets others go first, before it takes effect and after.
+    pub(crate) fn yields(&self) {
+        self.inner.lock().unwrap().yields = true;
+    }
+
+    /// Lets others go first, if that was asked for.
+    pub(crate) async fn pause(&self) {
+        let yields = self.inner.lock().unwrap().yields;
+        if yields {
+            let mut paused = false;
+            poll_fn(|cx| {
+                if std::mem::replace(&mut paused, true) {
+                    return Poll::Ready(());
+                }
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
+        }
+    }
+
+    /// What is to happen before a call of this kind.
+    pub(crate) fn event(&self, call: Call) {
+        let event = {
+            let mut inner = self.inner.lock().unwrap();
+            let place = inner.events.iter().position(|(before, _)| *before == call);
+            place.map(|place| inner.events.remove(place).1)
+        };
+        if let Some(event) = event {
+            event();
+        }
     }
 
     /// The calls since the last time this was asked.

@@ -1,9 +1,11 @@
 //! What the tests share.
 
 mod fault;
+mod interleave;
 mod shard;
 
 pub(crate) use fault::{Call, Fault};
+pub(crate) use interleave::{Random, interleave};
 pub(crate) use shard::TestShard;
 
 use std::sync::Arc;

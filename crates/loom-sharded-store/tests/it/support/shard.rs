@@ -52,6 +52,14 @@ impl TestShard {
         Arc::new(Self::build(MemoryStore::builder().limits(limits).build()))
     }
 
+    pub(crate) fn with_limits_without_ledger(limits: Limits) -> Arc<Self> {
+        let limited = Self::build(MemoryStore::builder().limits(limits).build());
+        Arc::new(Self {
+            ledger: false,
+            ..limited
+        })
+    }
+
     /// Whose leases lapse by `clock`; without a ledger if asked.
     pub(crate) fn with_clock(clock: &ManualClock, ledger: bool) -> Arc<Self> {
         let inner = MemoryStore::builder().clock(clock.clone()).build();
@@ -89,6 +97,16 @@ impl TestShard {
         self.script.add(fault);
     }
 
+    /// Something that happens just before the next call of this kind takes effect.
+    pub(crate) fn before(&self, call: Call, event: impl FnOnce() + Send + 'static) {
+        self.script.before(call, event);
+    }
+
+    /// From now on every call lets others go first, before it takes effect and after.
+    pub(crate) fn yields(&self) {
+        self.script.yields();
+    }
+
     /// The calls since the last time this was asked.
     pub(crate) fn take_calls(&self) -> Vec<Call> {
         self.script.take_calls()
@@ -108,8 +126,11 @@ impl TestShard {
         id: Option<&loom_spi::ExecutionId>,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
+        self.script.pause().await;
         let lose = self.script.begin(call, id)?;
+        self.script.event(call);
         let answer = work.await;
+        self.script.pause().await;
         if lose { Err(lost(call, id)) } else { answer }
     }
 }
