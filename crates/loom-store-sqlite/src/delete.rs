@@ -7,11 +7,11 @@ use crate::failure::{Failure, corrupt};
 use crate::writer::{Transaction, Work};
 
 /// How many events of deleted logs are removed in one transaction, beside what it does anyway.
-const EVENTS_AT_ONCE: i64 = 512;
+const EVENTS_AT_ONCE: usize = 512;
 
 pub(crate) const RECLAIM: &str = "
     DELETE FROM events
-    WHERE position IN (SELECT position FROM events WHERE log = ?1 ORDER BY seq LIMIT ?2)";
+    WHERE position IN (SELECT position FROM events WHERE log = ?1 ORDER BY seq LIMIT 512)";
 
 impl Work for Delete {
     type Output = Deleted;
@@ -47,10 +47,8 @@ pub(crate) fn reclaim(connection: &Connection) -> Result<bool, rusqlite::Error> 
         .query_row([], |row| row.get(0))
         .optional()?;
     let Some(log) = log else { return Ok(false) };
-    let removed = connection
-        .prepare_cached(RECLAIM)?
-        .execute((log, EVENTS_AT_ONCE))?;
-    if i64::try_from(removed).is_ok_and(|removed| removed < EVENTS_AT_ONCE) {
+    let removed = connection.prepare_cached(RECLAIM)?.execute([log])?;
+    if removed < EVENTS_AT_ONCE {
         connection
             .prepare_cached("DELETE FROM garbage WHERE log = ?1")?
             .execute([log])?;

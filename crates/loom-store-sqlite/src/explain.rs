@@ -81,6 +81,33 @@ fn every_other_statement_searches_too() {
     }
 }
 
+/// SQLite plans some statements anew when other values are bound to them, which costs more than to run them.
+#[test]
+fn statements_keep_their_plan_whatever_they_are_asked_for() {
+    let connection = tables();
+    let statements = [
+        Record::FIND,
+        Record::UPDATE_HEAD,
+        head::FIND,
+        head::PLAN,
+        read::EVENTS,
+        list::LIST,
+        lineage::CHILDREN,
+        lineage::PARENT,
+    ];
+    for sql in statements {
+        let mut statement = connection.prepare(sql).unwrap();
+        for value in 0..50 {
+            let values = vec![value; statement.parameter_count()];
+            let mut rows = statement.query(rusqlite::params_from_iter(values)).unwrap();
+            while rows.next().unwrap().is_some() {}
+        }
+        // The first values may teach it something.
+        let planned_anew = statement.get_status(StatementStatus::RePrepare);
+        assert!(planned_anew <= 2, "{planned_anew} times: {sql}");
+    }
+}
+
 #[test]
 fn a_bucket_is_listed_without_looking_at_the_others() {
     let connection = tables();

@@ -6,6 +6,7 @@ use loom_spi::{Operation, ShardIdentity, StoreError, StoreErrorKind};
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use crate::failure::Failure;
+use crate::reader::Reader;
 use crate::schema::{APPLICATION_ID, PAGE_SIZE, SCHEMA_VERSION, TABLES};
 use crate::writer::Writer;
 use crate::{OpenFailure, Options, ledger};
@@ -63,7 +64,9 @@ fn finish(path: PathBuf, writer: Connection, options: &Options) -> Result<OpenFi
     check(&path, &writer, options)?;
     use_wal(&path, &writer, options)?;
     let identity = verify(&path, &writer, options)?;
-    Writer::check(&writer).map_err(|error| failure(&path, options, error))?;
+    Writer::check(&writer)
+        .and_then(|()| Reader::new(&writer).map(drop))
+        .map_err(|error| failure(&path, options, error))?;
     let readers = (0..options.readers)
         .map(|_| {
             let reader = connect(&path, options, OpenFlags::empty())?;

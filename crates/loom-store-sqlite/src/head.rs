@@ -1,7 +1,7 @@
 //! Looking at one log.
 
 use loom_spi::{ExecutionId, LogHead, PlanEpoch};
-use rusqlite::Connection;
+use rusqlite::Statement;
 
 use crate::failure::Failure;
 use crate::record;
@@ -12,14 +12,13 @@ pub(crate) struct Found {
     pub(crate) log: Option<i64>,
 }
 
-/// Checks the plan and looks the log up, in one statement and so in one snapshot.
+/// Checks the plan and looks the log up with [`FIND`]: one statement, and so one snapshot.
 pub(crate) fn find(
-    connection: &Connection,
+    statement: &mut Statement<'_>,
     id: &ExecutionId,
     epoch: Option<PlanEpoch>,
 ) -> Result<Option<Found>, Failure> {
-    let mut find = connection.prepare_cached(FIND)?;
-    let mut rows = find.query((id.route_hash().index_key(), id.as_str()))?;
+    let mut rows = statement.query((id.route_hash().index_key(), id.as_str()))?;
     let Some(row) = rows.next()? else {
         return Ok(None);
     };
@@ -31,10 +30,12 @@ pub(crate) fn find(
     Ok(record::head(row, 0)?.map(|head| Found { head, log }))
 }
 
-/// Checks the plan alone.
-pub(crate) fn admit(connection: &Connection, epoch: Option<PlanEpoch>) -> Result<(), Failure> {
-    let mut find = connection.prepare_cached(PLAN)?;
-    let mut rows = find.query([])?;
+/// Checks the plan alone, with [`PLAN`].
+pub(crate) fn admit(
+    statement: &mut Statement<'_>,
+    epoch: Option<PlanEpoch>,
+) -> Result<(), Failure> {
+    let mut rows = statement.query([])?;
     let current = match rows.next()? {
         Some(row) => record::plan(row, 0)?,
         None => None,

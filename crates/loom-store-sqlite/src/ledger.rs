@@ -16,7 +16,10 @@ use crate::writer::{Transaction, Work};
 #[async_trait]
 impl PlanLedger for SqliteStore {
     async fn current(&self) -> Result<Option<PublishedPlan>, StoreError> {
-        self.look(Operation::CurrentPlan, None, current).await
+        self.look(Operation::CurrentPlan, None, |reader| {
+            current(reader.connection())
+        })
+        .await
     }
 
     async fn publish(&self, request: Publish) -> Result<(), StoreError> {
@@ -24,7 +27,10 @@ impl PlanLedger for SqliteStore {
     }
 
     async fn identity(&self) -> Result<Option<ShardIdentity>, StoreError> {
-        self.look(Operation::Identity, None, identity).await
+        self.look(Operation::Identity, None, |reader| {
+            identity(reader.connection())
+        })
+        .await
     }
 
     async fn initialize(&self, identity: ShardIdentity) -> Result<(), StoreError> {
@@ -36,7 +42,10 @@ impl PlanLedger for SqliteStore {
     }
 
     async fn directory(&self) -> Result<Vec<ShardLocation>, StoreError> {
-        self.look(Operation::Directory, None, directory).await
+        self.look(Operation::Directory, None, |reader| {
+            directory(reader.connection())
+        })
+        .await
     }
 
     async fn record_locations(&self, locations: Vec<ShardLocation>) -> Result<(), StoreError> {

@@ -14,6 +14,7 @@ mod list;
 mod open_failure;
 mod options;
 mod read;
+mod reader;
 mod readers;
 mod record;
 mod schema;

@@ -5,12 +5,11 @@ use loom_spi::{
     Branch, BranchRegistry, Children, ExecutionId, Forget, Operation, Parent, ParentLink,
     PlanEpoch, RecordLineage, StoreError, StoreErrorKind,
 };
-use rusqlite::Connection;
+use rusqlite::Statement;
 
 use crate::SqliteStore;
 use crate::failure::Failure;
 use crate::head::admit;
-use crate::readers::snapshot;
 use crate::record;
 use crate::writer::{Transaction, Work};
 
@@ -24,10 +23,10 @@ impl BranchRegistry for SqliteStore {
 
     async fn children(&self, request: Children) -> Result<Vec<Branch>, StoreError> {
         let parent = request.parent.clone();
-        self.look(Operation::Children, Some(&parent), move |connection| {
-            snapshot(connection, || {
-                admit(connection, request.epoch)?;
-                children(connection, &request.parent)
+        self.look(Operation::Children, Some(&parent), move |reader| {
+            reader.snapshot(|statements| {
+                admit(&mut statements.plan, request.epoch)?;
+                children(&mut statements.children, &request.parent)
             })
         })
         .await
@@ -35,10 +34,10 @@ impl BranchRegistry for SqliteStore {
 
     async fn parent(&self, request: Parent) -> Result<Option<ParentLink>, StoreError> {
         let child = request.child.clone();
-        self.look(Operation::Parent, Some(&child), move |connection| {
-            snapshot(connection, || {
-                admit(connection, request.epoch)?;
-                parent(connection, &request.child)
+        self.look(Operation::Parent, Some(&child), move |reader| {
+            reader.snapshot(|statements| {
+                admit(&mut statements.plan, request.epoch)?;
+                parent(&mut statements.parent, &request.child)
             })
         })
         .await
@@ -58,8 +57,9 @@ impl Work for RecordLineage {
         let (found, state) = transaction.find(&self.parent)?;
         PlanEpoch::admit(state.plan, self.epoch)?;
         state.admit_unsealed()?;
-        let connection = transaction.connection();
-        if let Some(ParentLink { parent, label, .. }) = parent(connection, &self.child)? {
+        let statements = transaction.statements();
+        if let Some(known) = parent(&mut statements.find_parent, &self.child)? {
+            let ParentLink { parent, label, .. } = known;
             return if parent == self.parent && label == self.label {
                 Ok(())
             } else {
@@ -70,13 +70,12 @@ impl Work for RecordLineage {
         let mut record = found.unwrap_or_default();
         record.branches += 1;
         if is_new {
-            record.insert(&mut transaction.statements().insert_record, &self.parent)?;
+            record.insert(&mut statements.insert_record, &self.parent)?;
         } else {
-            record.update(&mut transaction.statements().update_record)?;
+            record.update(&mut statements.update_record)?;
         }
-        connection
-            .prepare_cached("INSERT INTO edges (parent, child, label) VALUES (?1, ?2, ?3)")?
-            .execute((record.record, self.child.as_str(), &self.label))?;
+        let edge = (record.record, self.child.as_str(), &self.label);
+        statements.insert_edge.execute(edge)?;
         transaction.remember(&self.parent, record);
         Ok(())
     }
@@ -105,9 +104,8 @@ impl Work for Forget {
     }
 }
 
-fn children(connection: &Connection, parent: &ExecutionId) -> Result<Vec<Branch>, Failure> {
-    let mut find = connection.prepare_cached(CHILDREN)?;
-    let mut rows = find.query((parent.route_hash().index_key(), parent.as_str()))?;
+fn children(statement: &mut Statement<'_>, parent: &ExecutionId) -> Result<Vec<Branch>, Failure> {
+    let mut rows = statement.query((parent.route_hash().index_key(), parent.as_str()))?;
     let mut branches = Vec::new();
     while let Some(row) = rows.next()? {
         branches.push(Branch::new(record::id(row, 0)?, row.get::<_, String>(1)?));
@@ -115,9 +113,11 @@ fn children(connection: &Connection, parent: &ExecutionId) -> Result<Vec<Branch>
     Ok(branches)
 }
 
-fn parent(connection: &Connection, child: &ExecutionId) -> Result<Option<ParentLink>, Failure> {
-    let mut find = connection.prepare_cached(PARENT)?;
-    let mut rows = find.query([child.as_str()])?;
+fn parent(
+    statement: &mut Statement<'_>,
+    child: &ExecutionId,
+) -> Result<Option<ParentLink>, Failure> {
+    let mut rows = statement.query([child.as_str()])?;
     let Some(row) = rows.next()? else {
         return Ok(None);
     };

@@ -1,31 +1,29 @@
 //! Listing executions in list order.
 
-use loom_spi::{
-    ExecutionState, ExecutionSummary, List, ListCursor, ListPage, LogHead, RouteFilter,
-};
-use rusqlite::Connection;
+use loom_spi::{ExecutionSummary, List, ListCursor, ListPage, RouteFilter};
+use rusqlite::Statement;
 
 use crate::failure::Failure;
 use crate::head::admit;
 use crate::read::limit_of_zero;
-use crate::readers::snapshot;
+use crate::reader::Reader;
 use crate::record;
 
 /// The most rows that one page looks at, so that a filter that few match holds no snapshot open for long.
 pub(crate) const PAGE_ROWS: usize = 10_000;
 
 /// Lists a page.
-pub(crate) fn list(connection: &Connection, request: &List) -> Result<ListPage, Failure> {
+pub(crate) fn list(reader: &mut Reader<'_>, request: &List) -> Result<ListPage, Failure> {
     if request.limit == 0 {
         return Err(limit_of_zero().into());
     }
-    snapshot(connection, || {
-        admit(connection, request.epoch)?;
-        page(connection, request)
+    reader.snapshot(|statements| {
+        admit(&mut statements.plan, request.epoch)?;
+        page(&mut statements.list, request)
     })
 }
 
-fn page(connection: &Connection, request: &List) -> Result<ListPage, Failure> {
+fn page(statement: &mut Statement<'_>, request: &List) -> Result<ListPage, Failure> {
     let range = request
         .route
         .map_or(i64::MIN..=i64::MAX, RouteFilter::key_range);
@@ -36,8 +34,7 @@ fn page(connection: &Connection, request: &List) -> Result<ListPage, Failure> {
         start = start.max((index_key, id.as_str()));
     }
 
-    let mut find = connection.prepare_cached(LIST)?;
-    let mut rows = find.query((start.0, start.1, range.end()))?;
+    let mut rows = statement.query((start.0, start.1, range.end()))?;
     let mut executions = Vec::new();
     let mut last_seen = None;
     let mut seen = 0;
@@ -54,16 +51,12 @@ fn page(connection: &Connection, request: &List) -> Result<ListPage, Failure> {
         let hash = record::hash_of(row.get(5)?);
         if let Some(head) = record::head(row, 0)?
             && request.route.is_none_or(|route| route.matches(hash))
-            && request.state.is_none_or(|state| state == state_of(&head))
+            && request.state.is_none_or(|state| state == head.state)
         {
             executions.push(ExecutionSummary::new(id, head));
         }
     }
     Ok(ListPage::new(executions, None))
-}
-
-fn state_of(head: &LogHead) -> ExecutionState {
-    head.state
 }
 
 pub(crate) const LIST: &str = "

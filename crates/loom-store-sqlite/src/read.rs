@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use loom_spi::{Event, LogHead, NewEvent, Read, ReadPage, StoreErrorKind, Timestamp};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row};
+use rusqlite::{Row, Statement};
 
 use crate::failure::{Failure, corrupt};
 use crate::head;
-use crate::readers::snapshot;
+use crate::reader::Reader;
 
 /// A page ends with the event that makes its kinds and payloads reach this, in bytes.
 pub(crate) const PAGE_BYTES: usize = 4 << 20;
@@ -18,17 +18,17 @@ pub(crate) const PAGE_BYTES: usize = 4 << 20;
 pub(crate) const PAGE_EVENTS: usize = 65_536;
 
 /// Reads a page, and the state of the log at the same moment.
-pub(crate) fn read(connection: &Connection, request: &Read) -> Result<ReadPage, Failure> {
+pub(crate) fn read(reader: &mut Reader<'_>, request: &Read) -> Result<ReadPage, Failure> {
     if request.limit == 0 {
         return Err(limit_of_zero().into());
     }
-    snapshot(connection, || {
-        let found =
-            head::find(connection, &request.id, request.epoch)?.ok_or(StoreErrorKind::NotFound)?;
+    reader.snapshot(|statements| {
+        let found = head::find(&mut statements.head, &request.id, request.epoch)?
+            .ok_or(StoreErrorKind::NotFound)?;
         let log = found
             .log
             .ok_or_else(|| corrupt("a log has a length, but no number"))?;
-        let events = events(connection, log, found.head, request)?;
+        let events = events(&mut statements.events, log, found.head, request)?;
         Ok(ReadPage::new(events, found.head))
     })
 }
@@ -40,7 +40,7 @@ pub(crate) fn limit_of_zero() -> StoreErrorKind {
 }
 
 fn events(
-    connection: &Connection,
+    statement: &mut Statement<'_>,
     log: i64,
     head: LogHead,
     request: &Read,
@@ -50,13 +50,11 @@ fn events(
         .unwrap_or(usize::MAX)
         .min(request.limit)
         .min(PAGE_EVENTS);
-    let limit = i64::try_from(wanted).unwrap_or(i64::MAX);
     let mut events = Vec::with_capacity(wanted.min(1024));
     if wanted == 0 {
         return Ok(events);
     }
-    let mut find = connection.prepare_cached(EVENTS)?;
-    let mut rows = find.query((log, request.from.cast_signed(), limit))?;
+    let mut rows = statement.query((log, request.from.cast_signed()))?;
     let mut bytes = 0;
     for sequence in request.from.. {
         if events.len() == wanted || bytes >= PAGE_BYTES {
@@ -90,6 +88,7 @@ fn event(row: &Row<'_>) -> Result<NewEvent, Failure> {
     Ok(if row.get(1)? { event.terminal() } else { event })
 }
 
+/// Without `LIMIT ?`: SQLite plans a statement anew whenever another number is bound to one.
 pub(crate) const EVENTS: &str = "
     SELECT seq, terminal, recorded_at, kind, payload
-    FROM events WHERE log = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3";
+    FROM events WHERE log = ?1 AND seq >= ?2 ORDER BY seq";

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::failure::Failure;
+use crate::reader::Reader;
 use crate::writer::closed;
 
 /// Threads with a connection each. They never wait for the writer, nor it for them.
@@ -21,7 +22,7 @@ pub(crate) struct Readers {
     ended: Mutex<mpsc::Receiver<()>>,
 }
 
-type Job = Box<dyn FnOnce(&Connection) + Send>;
+type Job = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
 
 impl Readers {
     /// Starts a thread for each connection.
@@ -33,7 +34,9 @@ impl Readers {
             thread::Builder::new()
                 .name(format!("loom-sqlite-reader-{number}"))
                 .spawn(move || {
-                    work(queue, connection);
+                    work(&queue, &connection);
+                    // In this order, so that the connections are closed when `ended` says so.
+                    drop(connection);
                     drop(running);
                 })?;
         }
@@ -47,13 +50,13 @@ impl Readers {
     pub(crate) async fn look<T: Send + 'static>(
         &self,
         operation: Operation,
-        look: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+        look: impl FnOnce(&mut Reader<'_>) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
+        let job: Job = Box::new(move |reader| {
             // A caller that is gone does not want to know.
             if !reply.is_closed() {
-                drop(reply.send(look(connection)));
+                drop(reply.send(look(reader)));
             }
         });
         self.send(job).ok_or_else(|| closed(operation))?;
@@ -82,26 +85,13 @@ impl Readers {
     }
 }
 
-fn work(queue: Receiver<Job>, connection: Connection) {
+fn work(queue: &Receiver<Job>, connection: &Connection) {
+    // The tables were found to be right when the file was opened. If something happened to them since, the thread ends,
+    // and when all have ended whoever asks is told so.
+    let Ok(mut reader) = Reader::new(connection) else {
+        return;
+    };
     for job in queue {
-        job(&connection);
+        job(&mut reader);
     }
-}
-
-/// Lets several statements see the same state of the store.
-pub(crate) fn snapshot<T>(
-    connection: &Connection,
-    look: impl FnOnce() -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    connection.prepare_cached("BEGIN")?.execute([])?;
-    let found = look();
-    let ended = connection
-        .prepare_cached("COMMIT")
-        .and_then(|mut commit| commit.execute([]));
-    if ended.is_err() && !connection.is_autocommit() {
-        // If even this fails the next BEGIN says so.
-        drop(connection.execute_batch("ROLLBACK"));
-    }
-    // Nothing was changed, so how the transaction ended says nothing about what was found.
-    found
 }

@@ -10,11 +10,11 @@ use loom_spi::{
     Append, Appended, Capabilities, Delete, Deleted, EventStore, ExecutionId, Head, Limits, List,
     ListPage, LogHead, Operation, Read, ReadPage, StoreError,
 };
-use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::failure::Failure;
 use crate::file::{self, OpenFile};
+use crate::reader::Reader;
 use crate::readers::Readers;
 use crate::writer::{Work, Writer, closed};
 use crate::{OpenFailure, Options, head, list, read};
@@ -111,7 +111,7 @@ impl SqliteStore {
         &self,
         operation: Operation,
         id: Option<&ExecutionId>,
-        look: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+        look: impl FnOnce(&mut Reader<'_>) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         let found = self.readers.look(operation, look).await;
         found.map_err(|error| {
@@ -145,24 +145,24 @@ impl EventStore for SqliteStore {
 
     async fn read(&self, request: Read) -> Result<ReadPage, StoreError> {
         let id = request.id.clone();
-        self.look(Operation::Read, Some(&id), move |connection| {
-            read::read(connection, &request)
+        self.look(Operation::Read, Some(&id), move |reader| {
+            read::read(reader, &request)
         })
         .await
     }
 
     async fn head(&self, request: Head) -> Result<Option<LogHead>, StoreError> {
         let id = request.id.clone();
-        self.look(Operation::Head, Some(&id), move |connection| {
-            let found = head::find(connection, &request.id, request.epoch)?;
+        self.look(Operation::Head, Some(&id), move |reader| {
+            let found = head::find(&mut reader.statements.head, &request.id, request.epoch)?;
             Ok(found.map(|found| found.head))
         })
         .await
     }
 
     async fn list(&self, request: List) -> Result<ListPage, StoreError> {
-        self.look(Operation::List, None, move |connection| {
-            list::list(connection, &request)
+        self.look(Operation::List, None, move |reader| {
+            list::list(reader, &request)
         })
         .await
     }

@@ -1,10 +1,11 @@
-//! The statements of the append path, prepared once.
+//! The statements that are used most, prepared once.
 
 use rusqlite::{Connection, Statement};
 
+use crate::lineage;
 use crate::record::Record;
 
-/// Looking them up in the connection's cache for every event would cost a twentieth of the writer's time.
+/// See [`Reader`](crate::reader::Reader) for why they are not left to the connection's cache.
 pub(crate) struct Statements<'c> {
     pub(super) begin: Statement<'c>,
     pub(super) data_version: Statement<'c>,
@@ -15,6 +16,8 @@ pub(crate) struct Statements<'c> {
     pub(crate) update_head: Statement<'c>,
     pub(crate) remove_record: Statement<'c>,
     pub(crate) insert_event: Statement<'c>,
+    pub(crate) find_parent: Statement<'c>,
+    pub(crate) insert_edge: Statement<'c>,
 }
 
 impl<'c> Statements<'c> {
@@ -33,6 +36,8 @@ impl<'c> Statements<'c> {
                 "INSERT INTO events (log, seq, terminal, recorded_at, kind, payload)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?,
+            find_parent: prepare(lineage::PARENT)?,
+            insert_edge: prepare("INSERT INTO edges (parent, child, label) VALUES (?1, ?2, ?3)")?,
         })
     }
 }
