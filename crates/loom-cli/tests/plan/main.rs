@@ -2,6 +2,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::print_stderr,
     unreachable_pub,
     reason = "helpers of tests fail as tests do"
 )]
