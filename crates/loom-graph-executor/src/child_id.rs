@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// The longest key, in bytes: as long as a label of the registry may be.
 const MAX_KEY_BYTES: usize = 255;
 /// Stands before the hash, and in no key that is taken as it is.
-const HASH_MARK: char = '~';
+const HASH_MARK: u8 = b'~';
 /// The hash: 128 bits in hexadecimal.
 const HASH_DIGITS: usize = 32;
 
@@ -30,20 +30,41 @@ const HASH_DIGITS: usize = 32;
 /// # Errors
 /// [`InvalidNodeKey`] when the key is empty, longer than 255 bytes or contains a control character.
 pub fn child_id(parent: &ExecutionId, key: &str) -> Result<ExecutionId, InvalidNodeKey> {
-    check_key(key)?;
-    let parent_text = parent.as_str();
-    let plain = !key.contains(['/', HASH_MARK]);
-    let mut id = String::with_capacity(parent_text.len() + 1 + key.len());
-    id.push_str(parent_text);
-    id.push('/');
-    id.push_str(key);
-    if !plain || id.len() > ExecutionId::MAX_BYTES {
-        let keep = ExecutionId::MAX_BYTES - HASH_DIGITS - HASH_MARK.len_utf8();
-        id.truncate(id.floor_char_boundary(keep));
-        id = format!("{id}{HASH_MARK}{:032x}", hash(parent_text, key));
+    ChildIds::of(parent).child(key)
+}
+
+/// Derives the ids of many branches of one parent.
+pub(crate) struct ChildIds<'a> {
+    parent: &'a str,
+    /// The parent, a slash, and whatever is tried out.
+    buffer: String,
+}
+
+impl<'a> ChildIds<'a> {
+    pub(crate) fn of(parent: &'a ExecutionId) -> Self {
+        let parent = parent.as_str();
+        Self {
+            parent,
+            buffer: format!("{parent}/"),
+        }
     }
-    // Neither part has a control character, and the length is bounded above.
-    ExecutionId::new(&id).map_err(|_| InvalidNodeKey::TooLong { bytes: key.len() })
+
+    pub(crate) fn child(&mut self, key: &str) -> Result<ExecutionId, InvalidNodeKey> {
+        check_key(key)?;
+        let id = &mut self.buffer;
+        id.truncate(self.parent.len() + 1);
+        id.push_str(key);
+        let is_plain = !key.bytes().any(|byte| byte == b'/' || byte == HASH_MARK);
+        // Neither part has a control character, so only the length can be wrong.
+        let too_long = |_| InvalidNodeKey::TooLong { bytes: key.len() };
+        if is_plain && id.len() <= ExecutionId::MAX_BYTES {
+            return ExecutionId::new(id).map_err(too_long);
+        }
+        let keep = id.floor_char_boundary(ExecutionId::MAX_BYTES - HASH_DIGITS - 1);
+        let (kept, mark) = (&id[..keep], char::from(HASH_MARK));
+        let hashed = format!("{kept}{mark}{:032x}", hash(self.parent, key));
+        ExecutionId::new(hashed).map_err(too_long)
+    }
 }
 
 fn check_key(key: &str) -> Result<(), InvalidNodeKey> {
@@ -52,6 +73,10 @@ fn check_key(key: &str) -> Result<(), InvalidNodeKey> {
     }
     if key.len() > MAX_KEY_BYTES {
         return Err(InvalidNodeKey::TooLong { bytes: key.len() });
+    }
+    // Most keys are plain ASCII, which is checked without decoding.
+    if key.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        return Ok(());
     }
     match key.char_indices().find(|(_, c)| c.is_control()) {
         Some((offset, found)) => Err(InvalidNodeKey::ControlCharacter { offset, found }),
@@ -115,8 +140,9 @@ mod tests {
 
     #[test]
     fn ids_are_the_same_on_every_machine_and_in_every_version() {
-        assert_eq!(child("p", "a/b"), "?");
-        assert_eq!(child("p", &"k".repeat(255)), "?");
+        assert_eq!(child("p", "a/b"), "p/a/b~dac4c1521495ae4eaab7958b2684de8a");
+        let long = format!("p/{}~3c7e41e28d6118ec40378a076c989013", "k".repeat(220));
+        assert_eq!(child("p", &"k".repeat(255)), long);
     }
 
     #[test]

@@ -1,16 +1,20 @@
 //! Running a graph.
 
 use std::any::Any;
+use std::future::poll_fn;
+use std::mem;
 use std::panic::AssertUnwindSafe;
+use std::task::Poll;
+use std::thread;
 
-use futures_util::future::FutureExt as _;
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use futures_util::future::{CatchUnwind, FutureExt as _};
 use loom_spi::{
     BranchRegistry, DispatchError, DispatchRequest, ExecutionDispatcher, ExecutionId,
-    RecordLineage, StoreError, StoreErrorKind,
+    ExecutionOutcome, RecordLineage, StoreError, StoreErrorKind,
 };
 
 use crate::run::GraphRun;
+use crate::slots::Slots;
 use crate::{GraphError, GraphNode, GraphOptions, GraphOutcome, NodeOutcome};
 
 /// Runs each node as an execution of its own, and returns when all have settled.
@@ -73,47 +77,73 @@ where
     R: BranchRegistry + ?Sized,
 {
     let mut run = GraphRun::new(nodes, &options)?;
-    let mut branches = FuturesUnordered::new();
+    let mut branches = Slots::new();
+    // Nodes that settled since others on this thread had their turn.
+    let mut in_a_row = 0;
     loop {
-        while branches.len() < options.limit {
-            let Some((number, request)) = run.next() else {
-                break;
-            };
-            let label = run.key(number).to_owned();
-            let lineage = RecordLineage::new(options.parent.clone(), request.id.clone(), label);
-            branches.push(branch(dispatcher, registry, number, lineage, request));
+        while branches.len() < options.limit
+            && let Some((number, lineage, request)) = run.next()
+        {
+            let branch = branch(dispatcher, registry, lineage, request);
+            if let Some((number, result)) = branches.enter(number, guarded(branch)) {
+                run.settle(number, outcome(result));
+                in_a_row += 1;
+                if in_a_row == YIELD_AFTER {
+                    in_a_row = 0;
+                    yield_now().await;
+                }
+            }
         }
-        match branches.next().await {
-            Some((number, outcome)) => run.settle(number, outcome),
+        match poll_fn(|cx| branches.poll_next(cx)).await {
+            Some((number, result)) => run.settle(number, outcome(result)),
             None => return Ok(run.into_outcome()),
         }
     }
 }
 
+/// How many nodes may settle without waiting before other tasks on the thread get their turn: as many as Tokio lets
+/// a task take steps.
+const YIELD_AFTER: usize = 128;
+
 async fn branch<D, R>(
     dispatcher: &D,
     registry: &R,
-    number: u32,
     lineage: RecordLineage,
     request: DispatchRequest,
-) -> (u32, NodeOutcome)
+) -> Result<ExecutionOutcome, DispatchError>
 where
     D: ExecutionDispatcher + ?Sized,
     R: BranchRegistry + ?Sized,
 {
-    let run = async {
-        match registry.record_lineage(lineage).await {
-            Ok(()) => dispatcher.dispatch(request).await,
-            Err(error) => Err(no_branch(request.id, error)),
-        }
-    };
-    let outcome = match AssertUnwindSafe(run).catch_unwind().await {
+    match registry.record_lineage(lineage).await {
+        Ok(()) => dispatcher.dispatch(request).await,
+        Err(error) => Err(no_branch(request.id, error)),
+    }
+}
+
+fn guarded<F: Future>(branch: F) -> CatchUnwind<AssertUnwindSafe<F>> {
+    AssertUnwindSafe(branch).catch_unwind()
+}
+
+fn outcome(result: thread::Result<Result<ExecutionOutcome, DispatchError>>) -> NodeOutcome {
+    match result {
         Ok(result) => result.into(),
         Err(panic) => NodeOutcome::Panicked {
             message: panic_message(&*panic),
         },
-    };
-    (number, outcome)
+    }
+}
+
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 fn no_branch(id: ExecutionId, error: StoreError) -> DispatchError {

@@ -7,6 +7,7 @@ mod node;
 mod options;
 mod outcome;
 mod run;
+mod slots;
 mod topology;
 
 pub use child_id::{InvalidNodeKey, child_id};

@@ -127,12 +127,8 @@ pub enum GraphEvent<'a> {
     Settled {
         /// Which one, counted from 0.
         index: usize,
-        /// Its key.
-        key: &'a str,
-        /// Its execution.
-        execution: &'a ExecutionId,
-        /// How it ended.
-        outcome: &'a NodeOutcome,
+        /// What became of it.
+        result: &'a NodeResult,
         /// How many nodes have settled, this one included.
         settled: usize,
         /// How many nodes the graph has.
