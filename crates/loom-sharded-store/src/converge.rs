@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loom_shard_plan::{ShardId, ShardPlan};
-use loom_spi::{PlanEpoch, StoreError, StoreErrorKind};
+use loom_spi::{Operation, PlanEpoch, StoreError, StoreErrorKind};
 
 use crate::core::Core;
 use crate::ledger::{Attempt, publishable};
@@ -119,6 +119,24 @@ impl Core {
             }
         }
         None
+    }
+
+    /// Follows the newest plan that a shard has, and says whether there was a newer one.
+    pub(crate) async fn follow_newest(&self) -> Result<bool, StoreError> {
+        let mut planner = self.planner.lock().await;
+        let before = self.current.load().epoch();
+        match self.catch_up(&mut planner).await {
+            Ok(()) => Ok(self.current.load().epoch() != before),
+            Err(PlanChangeError::Store(error)) => Err(error),
+            Err(cause) => {
+                let reason = "a newer plan was published and cannot be followed".to_owned();
+                let kind = StoreErrorKind::Unavailable {
+                    reason,
+                    outcome_known: true,
+                };
+                Err(StoreError::new(Operation::CurrentPlan, kind).with_source(cause))
+            }
+        }
     }
 
     /// Adopts the newer plan of a shard. Says no when it has none.

@@ -33,18 +33,35 @@ impl ShardedStore {
     /// # Cancel safety
     /// Reads change nothing.
     pub async fn is_bucket_drained(&self, bucket: u32) -> Result<BucketDrain, StoreError> {
-        restarting!(self.core, |routing| drain_of(&routing, bucket).await)
+        let drain: Result<BucketDrain, StoreError> =
+            restarting!(self.core, |routing| drain_of(&routing, bucket).await);
+        match drain {
+            // No shard was asked, so that the plan by which this is so may have been replaced.
+            Ok(drain) if drain.source.is_none() && self.core.follow_newest().await? => {
+                restarting!(self.core, |routing| drain_of(&routing, bucket).await)
+            }
+            drain => drain,
+        }
     }
 
     /// What every migrating bucket still holds on its source: one indexed range query per bucket.
     ///
     /// # Errors
-    /// As [`is_bucket_drained`](Self::is_bucket_drained). Without a plan the report is empty.
+    /// The refusals of [`EventStore::list`](loom_spi::EventStore::list), and `Unavailable` when a source
+    /// cannot be reached. Without a plan the report is empty.
     ///
     /// # Cancel safety
     /// Reads change nothing.
     pub async fn drain_report(&self) -> Result<DrainReport, StoreError> {
-        restarting!(self.core, |routing| report_of(&routing, None).await)
+        let report: Result<DrainReport, StoreError> =
+            restarting!(self.core, |routing| report_of(&routing, None).await);
+        match report {
+            // As above.
+            Ok(report) if report.buckets.is_empty() && self.core.follow_newest().await? => {
+                restarting!(self.core, |routing| report_of(&routing, None).await)
+            }
+            report => report,
+        }
     }
 
     /// A page of what a migrating bucket still holds on its source, in list order, and where to go on. None

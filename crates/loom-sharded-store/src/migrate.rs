@@ -44,7 +44,11 @@ impl ShardedStore {
         let hash = id.route_hash();
         let moved: Result<Result<Migrated, MigrateError>, StoreError> =
             restarting!(self.core, |routing| match routing.route(hash) {
-                Route::Settled(side) => Ok(Ok(Migrated::Settled { on: side.id() })),
+                Route::Settled(side) => match self.core.look(MIGRATE, id, side).await {
+                    Ok(Some(_)) => Ok(Ok(Migrated::Settled { on: side.id() })),
+                    Ok(None) => Ok(Err(not_found(id).into())),
+                    Err(error) => Err(error),
+                },
                 Route::Migrating(sides) => match Box::pin(self.core.migrate(sides, id)).await {
                     // A newer plan decides anew where it belongs.
                     Err(MigrateError::Store(error)) => Err(error),
@@ -75,7 +79,7 @@ pub enum Migrated {
     },
     /// Its bucket is not migrating: it has nowhere to go.
     Settled {
-        /// Where it is, if it exists.
+        /// Where it is.
         on: ShardId,
     },
 }
@@ -239,10 +243,7 @@ impl Core {
             None if self.look(MIGRATE, id, destination).await?.is_some() => {
                 Ok(Migrated::AlreadyThere { on: to })
             }
-            None => {
-                let error = StoreError::new(MIGRATE, StoreErrorKind::NotFound);
-                Err(error.with_execution(id).into())
-            }
+            None => Err(not_found(id).into()),
         }
     }
 
@@ -359,6 +360,10 @@ enum Copied {
     ByAnother,
     /// None: the source's log went away.
     Gone,
+}
+
+fn not_found(id: &ExecutionId) -> StoreError {
+    StoreError::new(MIGRATE, StoreErrorKind::NotFound).with_execution(id)
 }
 
 /// A log as it has to be appended elsewhere.

@@ -2,7 +2,11 @@
 
 mod conformance;
 mod deletes;
+mod draining;
+mod ledgers;
+mod lists;
 mod moves;
+mod plans;
 mod resolution;
 mod routing;
 mod support;

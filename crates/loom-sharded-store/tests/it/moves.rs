@@ -147,6 +147,9 @@ async fn where_there_is_nothing_to_move_nothing_is_moved() {
     let there = at.store.migrate_execution(&order).await.unwrap();
     assert_eq!(there, Migrated::AlreadyThere { on: ShardId(1) });
     let settled = open(&[TestShard::new()], &crate::support::on_shard_0()).await;
+    let missing = settled.migrate_execution(&order).await.unwrap_err();
+    assert!(matches!(&missing, MigrateError::Store(e) if *e.kind() == StoreErrorKind::NotFound));
+    append(&settled, &order, 0, &["placed"]).await.unwrap();
     let settled = settled.migrate_execution(&order).await.unwrap();
     assert_eq!(settled, Migrated::Settled { on: ShardId(0) });
 }

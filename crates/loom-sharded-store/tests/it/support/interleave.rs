@@ -40,7 +40,8 @@ impl Wake for Woken {
     }
 }
 
-/// Polls the tasks until all are done, each time one of those that have been woken.
+/// Polls the tasks until all are done, each time one of those that have been woken. Not from within a
+/// runtime of tokio's, whose own idea of fairness would come in between.
 ///
 /// # Panics
 /// When tasks are left and none of them will ever be woken.
