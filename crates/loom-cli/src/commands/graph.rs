@@ -176,11 +176,13 @@ async fn look(
         Some(config) => format!(" --config {}", config.display()),
         None => String::new(),
     };
+    // As it was called, so that the line can be typed again.
+    let program = std::env::args().next().unwrap_or_else(|| "loom".to_owned());
     Ok(Report {
         id: id.to_string(),
         outcome: graph.state,
         nodes,
-        command: format!("loom{config} log"),
+        command: format!("{program}{config} log"),
     })
 }
 

@@ -55,12 +55,9 @@ impl View {
     pub(crate) fn observe(&self, event: &GraphEvent<'_>) {
         match *event {
             GraphEvent::Started { index, key, .. } => self.start(index, key),
-            GraphEvent::Settled {
-                index,
-                key,
-                outcome,
-                ..
-            } => self.settle(index, key, outcome),
+            GraphEvent::Settled { index, result, .. } => {
+                self.settle(index, &result.key, &result.outcome);
+            }
             _ => {}
         }
     }
