@@ -232,7 +232,8 @@ impl Model {
         if self.plan != request.expected {
             return Err(StoreErrorKind::PublishConflict { current: self.plan });
         }
-        if self.plan.is_some_and(|held| held.epoch >= new.epoch) {
+        let least = self.plan.map_or(1, |held| held.epoch + 1);
+        if new.epoch < least {
             return invalid();
         }
         self.plan = Some(new);

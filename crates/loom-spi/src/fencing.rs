@@ -51,8 +51,8 @@ pub trait Fencing: Send + Sync {
     ///
     /// # Errors
     /// `Fenced` when `token` is not the highest that the store has seen, `NotFound` when the execution was
-    /// never fenced, `InvalidArgument` when the lease is of zero length, `Sealed`, `StalePlan`,
-    /// `ShardBehind`, `Unavailable`.
+    /// never fenced, `InvalidArgument` when the lease lasts less than a millisecond or the token was acquired
+    /// without a holder, `Sealed`, `StalePlan`, `ShardBehind`, `Unavailable`.
     ///
     /// # Cancel safety
     /// Never torn. A dropped renewal may still take effect.

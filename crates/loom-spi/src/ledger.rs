@@ -28,8 +28,8 @@ pub trait PlanLedger: Send + Sync {
     /// look into the plan. Publishing the very plan that is current succeeds and changes nothing.
     ///
     /// # Errors
-    /// `PublishConflict` when the current plan is not `expected`, `InvalidArgument` when the new epoch is
-    /// not higher than the current one, `Unavailable`.
+    /// `PublishConflict` when the current plan is not `expected`, `InvalidArgument` when the new epoch is 0,
+    /// past `i64::MAX`, or not higher than the current one, `Unavailable`.
     ///
     /// # Cancel safety
     /// Never torn. A dropped call may still take effect; it may be repeated.
@@ -123,17 +123,20 @@ impl Publish {
         if current != self.expected {
             return Err(crate::StoreErrorKind::PublishConflict { current });
         }
-        match current {
-            Some(current) if new.epoch <= current.epoch => {
-                Err(crate::StoreErrorKind::InvalidArgument {
-                    reason: format!(
-                        "the new plan has epoch {}: expected a higher one than the current {}",
-                        new.epoch, current.epoch
-                    ),
-                })
-            }
-            _ => Ok(true),
-        }
+        let reason = match current {
+            // A request outside any plan counts as epoch 0, and SQL's integers have to hold every epoch.
+            _ if new.epoch == 0 || new.epoch > i64::MAX.cast_unsigned() => format!(
+                "the new plan has epoch {}: expected 1 to {}",
+                new.epoch,
+                i64::MAX
+            ),
+            Some(current) if new.epoch <= current.epoch => format!(
+                "the new plan has epoch {}: expected a higher one than the current {}",
+                new.epoch, current.epoch
+            ),
+            _ => return Ok(true),
+        };
+        Err(crate::StoreErrorKind::InvalidArgument { reason })
     }
 }
 
@@ -216,5 +219,59 @@ impl DeploymentId {
 impl fmt::Display for DeploymentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PlanFingerprint, StoreErrorKind};
+
+    fn plan(epoch: u64) -> PlanEpoch {
+        PlanEpoch::new(epoch, PlanFingerprint(7))
+    }
+
+    fn admit(
+        new: u64,
+        expected: Option<u64>,
+        current: Option<u64>,
+    ) -> Result<bool, StoreErrorKind> {
+        Publish::new(PublishedPlan::new(plan(new), ""), expected.map(plan)).admit(current.map(plan))
+    }
+
+    #[test]
+    fn a_plan_is_taken_when_the_current_one_is_expected_and_older() {
+        assert_eq!(admit(1, None, None), Ok(true));
+        assert_eq!(admit(9, Some(4), Some(4)), Ok(true));
+        for (expected, current) in [(None, Some(4)), (Some(3), Some(4)), (Some(4), None)] {
+            assert_eq!(
+                admit(9, expected, current),
+                Err(StoreErrorKind::PublishConflict {
+                    current: current.map(plan)
+                })
+            );
+        }
+        assert!(matches!(
+            admit(3, Some(4), Some(4)),
+            Err(StoreErrorKind::InvalidArgument { .. })
+        ));
+    }
+
+    #[test]
+    fn the_current_plan_is_taken_again_whatever_is_expected() {
+        for expected in [None, Some(3), Some(4)] {
+            assert_eq!(admit(4, expected, Some(4)), Ok(false));
+        }
+    }
+
+    #[test]
+    fn an_epoch_is_neither_that_of_no_plan_nor_past_signed_integers() {
+        for outside in [0, i64::MAX.cast_unsigned() + 1, u64::MAX] {
+            assert!(matches!(
+                admit(outside, None, None),
+                Err(StoreErrorKind::InvalidArgument { .. })
+            ));
+        }
+        assert_eq!(admit(i64::MAX.cast_unsigned(), None, None), Ok(true));
     }
 }

@@ -274,7 +274,7 @@ impl ExecutionSummary {
 
 request! {
     /// Removes a log. The execution's fence stays, so that a writer that was replaced long ago cannot
-    /// start it anew.
+    /// start it anew, and so does its lineage, which [`forget`](crate::BranchRegistry::forget) removes.
     Delete {
         /// The execution.
         id: ExecutionId,

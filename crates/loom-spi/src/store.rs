@@ -77,7 +77,7 @@ pub trait EventStore: Debug + Send + Sync + 'static {
     /// Reads change nothing.
     async fn list(&self, request: List) -> Result<ListPage, StoreError>;
 
-    /// Removes a log; its fence stays.
+    /// Removes a log; the fence and the lineage of the execution stay.
     ///
     /// # Errors
     /// `NotFound`, `Sealed` (only `retire` removes a sealed record), `SequenceConflict` when the log has

@@ -2,16 +2,19 @@
 
 use async_trait::async_trait;
 use loom_conformance::{Need, StoreFactory, Subject};
-use loom_spi::BoxError;
+use loom_spi::{BoxError, Limits};
 use loom_store_memory::{ManualClock, MemoryStore};
 
-struct Memory;
+struct Memory(Limits);
 
 #[async_trait]
 impl StoreFactory for Memory {
     async fn create(&self) -> Result<Subject, BoxError> {
         let clock = ManualClock::new();
-        let store = MemoryStore::builder().clock(clock.clone()).build();
+        let store = MemoryStore::builder()
+            .limits(self.0)
+            .clock(clock.clone())
+            .build();
         Ok(Subject::new(store).with_clock(move |by| {
             clock.advance(by);
             async { Ok(()) }
@@ -29,4 +32,17 @@ impl StoreFactory for Memory {
     }
 }
 
-loom_conformance::event_store!(memory, Memory);
+loom_conformance::event_store!(memory, Memory(Limits::default()));
+
+loom_conformance::event_store!(memory_with_tight_limits, Memory(tight()));
+
+/// The least that the cases ask of a store.
+#[cfg(test)]
+fn tight() -> Limits {
+    let mut limits = Limits::default()
+        .with_max_payload_bytes(4096)
+        .with_max_append_events(100)
+        .with_max_append_bytes(16 << 10);
+    limits.max_kind_bytes = 64;
+    limits
+}

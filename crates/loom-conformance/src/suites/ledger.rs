@@ -16,6 +16,7 @@ crate::macros::suite! { ($) Store ledger as __ledger;
     publishing_over_an_unexpected_plan_is_a_conflict,
     publishing_the_current_plan_again_changes_nothing,
     a_plan_that_is_not_newer_is_refused,
+    epochs_count_from_1_to_the_largest_signed_number,
     a_shard_may_join_at_any_epoch,
     of_racing_publishers_one_wins,
     a_new_store_has_no_identity,
@@ -132,6 +133,27 @@ async fn a_plan_that_is_not_newer_is_refused(cx: Cx) -> Verdict {
         cx.ledger()?.current().await?,
         Some(published(now)),
         "the plan"
+    );
+    Ok(())
+}
+
+async fn epochs_count_from_1_to_the_largest_signed_number(cx: Cx) -> Verdict {
+    let last = plan(i64::MAX as u64, 1);
+    for outside in [plan(0, 1), plan(last.epoch + 1, 1), plan(u64::MAX, 1)] {
+        check_refused!(
+            cx.ledger()?
+                .publish(Publish::new(published(outside), None))
+                .await,
+            StoreErrorKind::InvalidArgument { .. },
+            "publishing {outside}"
+        );
+    }
+    check_eq!(cx.ledger()?.current().await?, None, "the plan");
+    publish(&cx, last, None).await?;
+    check_eq!(
+        cx.ledger()?.current().await?,
+        Some(published(last)),
+        "the last plan"
     );
     Ok(())
 }
