@@ -2,16 +2,18 @@
 
 use loom_spi::{Event, ExecutionId, LogHead, Operation, Read, StoreError, StoreErrorKind};
 
+use crate::core::Core;
 use crate::resolve::on_the_way;
+use crate::routing::Sides;
 use crate::shard::Side;
 
 /// How many events are compared at a time.
 const PAGE: usize = 256;
 
-/// What the source's copy is to the destination's.
+/// What a copy is to the one that counts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// What a move left behind: the destination has all of it.
+    /// What a move left behind: the copy that counts has all of it.
     Leftover,
     /// Another log, and why.
     Different(String),
@@ -19,51 +21,84 @@ pub(crate) enum Relation {
     Gone,
 }
 
-/// Whether two heads could be those of a copy and what a move left behind of it. Cheap, and no proof.
-pub(crate) fn may_be_leftover(source: &LogHead, destination: &LogHead) -> bool {
-    source.created_at == destination.created_at
-        && if source.is_closed() {
-            source.next_sequence == destination.next_sequence && destination.is_closed()
+/// Whether the heads could be those of what a move left behind, and of the copy that counts. Cheap, and no
+/// proof.
+pub(crate) fn may_be_leftover(left: &LogHead, kept: &LogHead) -> bool {
+    left.created_at == kept.created_at
+        && if left.is_closed() {
+            left.next_sequence == kept.next_sequence && kept.is_closed()
         } else {
-            source.next_sequence <= destination.next_sequence
+            left.next_sequence <= kept.next_sequence
         }
 }
 
-/// Compares the logs event by event: the source's is a leftover if it is a prefix of the destination's.
+impl Core {
+    /// Whether the destination's copy is what an interrupted move left *there*, and the source's counts.
+    ///
+    /// A move of an execution that was not started leaves its first event on both sides. If it starts on one,
+    /// and its bucket turns round before the move is repeated, the other copy is the destination's.
+    pub(crate) async fn left_on_destination(
+        &self,
+        operation: Operation,
+        id: &ExecutionId,
+        sides: Sides<'_>,
+        on_source: &LogHead,
+        on_destination: &LogHead,
+    ) -> Result<bool, StoreError> {
+        let possible = !on_source.sealed
+            && on_source.next_sequence > 1
+            && may_have_been_left(on_destination)
+            && may_be_leftover(on_destination, on_source);
+        if !possible {
+            return Ok(false);
+        }
+        let there = page(operation, id, sides.destination, 0, 1).await?;
+        let here = page(operation, id, sides.source, 0, 1).await?;
+        Ok(here.is_some() && there == here)
+    }
+}
+
+/// Whether the source has to be asked too before a destination's copy counts: it has nothing but the event
+/// that every log of the execution begins with.
+pub(crate) fn may_have_been_left(on_destination: &LogHead) -> bool {
+    on_destination.next_sequence == 1 && !on_destination.is_closed() && !on_destination.sealed
+}
+
+/// Compares the logs event by event: `left` is a leftover if it is a prefix of `kept`.
 pub(crate) async fn compare(
     operation: Operation,
     id: &ExecutionId,
-    source: Side<'_>,
-    destination: Side<'_>,
+    left: Side<'_>,
+    kept: Side<'_>,
 ) -> Result<Relation, StoreError> {
     let mut from = 0;
     loop {
-        let Some(left) = page(operation, id, source, from, PAGE).await? else {
+        let Some(these) = page(operation, id, left, from, PAGE).await? else {
             return Ok(Relation::Gone);
         };
-        if left.is_empty() {
+        if these.is_empty() {
             return Ok(Relation::Leftover);
         }
-        let Some(right) = page(operation, id, destination, from, left.len()).await? else {
+        let Some(those) = page(operation, id, kept, from, these.len()).await? else {
             return Ok(Relation::Gone);
         };
-        if right.is_empty() {
+        if those.is_empty() {
             return Ok(Relation::Different(format!(
                 "shard {} has an event {from}, shard {} ends before it",
-                source.id(),
-                destination.id()
+                left.id(),
+                kept.id()
             )));
         }
-        let differs = left.iter().zip(&right).find(|(left, right)| left != right);
+        let differs = these.iter().zip(&those).find(|(this, that)| this != that);
         if let Some((event, _)) = differs {
             return Ok(Relation::Different(format!(
                 "event {} is not the same on shards {} and {}",
                 event.sequence,
-                source.id(),
-                destination.id()
+                left.id(),
+                kept.id()
             )));
         }
-        from += left.len().min(right.len()) as u64;
+        from += these.len().min(those.len()) as u64;
     }
 }
 

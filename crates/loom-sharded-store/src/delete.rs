@@ -1,10 +1,11 @@
 //! Deleting.
 
-use loom_spi::{Delete, Deleted, LogHead, Operation, StoreError, StoreErrorKind};
+use loom_spi::{Delete, Deleted, ExecutionId, LogHead, Operation, StoreError, StoreErrorKind};
 
 use crate::compare::{Relation, compare};
 use crate::core::{Core, restarting};
 use crate::routing::{Route, Sides};
+use crate::shard::Side;
 
 /// How often a delete starts again because a copy went away under it.
 const ATTEMPTS: usize = 4;
@@ -44,68 +45,72 @@ impl Core {
                     Err(error) if is_not_found(&error) => {}
                     answer => return answer,
                 },
-                (Some(kept), Some(left)) => {
-                    if request
+                (Some(there), Some(here)) => {
+                    let kept_on_source = self
+                        .left_on_destination(Operation::Delete, id, sides, &here, &there)
+                        .await?;
+                    let [left, kept] = if kept_on_source {
+                        [(destination, there), (source, here)]
+                    } else {
+                        [(source, here), (destination, there)]
+                    };
+                    let stays = request
                         .expected
-                        .is_some_and(|expected| expected != kept.next_sequence)
-                    {
-                        // Refused there, by the copy that counts, before anything is removed.
-                        return destination.delete(request.clone()).await;
-                    }
-                    if self.remove_leftover(sides, request, left).await? {
-                        return destination.delete(request.clone()).await;
+                        .is_some_and(|next| next != kept.1.next_sequence);
+                    // Where it stays, the copy that counts refuses before anything is removed.
+                    if stays || self.remove_leftover(id, left, kept.0).await? {
+                        return kept.0.delete(request.clone()).await;
                     }
                 }
             }
         }
-        Err(StoreError::new(
-            Operation::Delete,
-            StoreErrorKind::Unavailable {
-                reason: format!(
-                    "it is being moved from shard {} to shard {} over and over",
-                    source.id(),
-                    destination.id()
-                ),
-                outcome_known: true,
-            },
-        )
-        .with_execution(id)
-        .with_shard(destination.id().get()))
+        Err(unsettled(sides, id))
     }
 
-    /// Removes what a move left on the source; says no when a copy went away meanwhile.
+    /// Removes what a move left behind; says no when a copy went away or grew meanwhile.
     async fn remove_leftover(
         &self,
-        sides: Sides<'_>,
-        request: &Delete,
-        left: LogHead,
+        id: &ExecutionId,
+        (left, head): (Side<'_>, LogHead),
+        kept: Side<'_>,
     ) -> Result<bool, StoreError> {
-        let id = &request.id;
-        let Sides {
-            source,
-            destination,
-            ..
-        } = sides;
-        match compare(Operation::Delete, id, source, destination).await? {
+        match compare(Operation::Delete, id, left, kept).await? {
             Relation::Leftover => {}
             Relation::Gone => return Ok(false),
             Relation::Different(reason) => {
                 self.counters.both_sides_differ.count();
                 let kind = StoreErrorKind::RecordConflict { reason };
                 let error = StoreError::new(Operation::Delete, kind);
-                return Err(error.with_execution(id).with_shard(source.id().get()));
+                return Err(left.blame()(error.with_execution(id)));
             }
         }
-        let leftover = Delete::new(id.clone()).with_expected(left.next_sequence);
-        match source.delete(leftover).await {
+        let leftover = Delete::new(id.clone()).with_expected(head.next_sequence);
+        match left.delete(leftover).await {
             Ok(_) => Ok(true),
             Err(error) if is_not_found(&error) => Ok(true),
-            Err(error) if matches!(error.kind(), StoreErrorKind::SequenceConflict { .. }) => {
-                Ok(false)
-            }
+            Err(error) if is_conflict(&error) => Ok(false),
             Err(error) => Err(error),
         }
     }
+}
+
+fn unsettled(sides: Sides<'_>, id: &ExecutionId) -> StoreError {
+    let reason = format!(
+        "another process moves it from shard {} to shard {} meanwhile: try again",
+        sides.source.id(),
+        sides.destination.id()
+    );
+    let outcome_known = true;
+    let kind = StoreErrorKind::Unavailable {
+        reason,
+        outcome_known,
+    };
+    let error = StoreError::new(Operation::Delete, kind).with_execution(id);
+    sides.destination.blame()(error)
+}
+
+pub(crate) fn is_conflict(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::SequenceConflict { .. })
 }
 
 pub(crate) fn is_not_found(error: &StoreError) -> bool {

@@ -1,16 +1,16 @@
 //! Listing: one order over all shards.
 
-use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
 use loom_spi::{
-    ExecutionId, ExecutionState, ExecutionSummary, List, ListCursor, ListPage, LogHead, Operation,
+    ExecutionId, ExecutionState, ExecutionSummary, List, ListCursor, ListPage, Operation,
     StoreError, StoreErrorKind,
 };
 
 use crate::compare::may_be_leftover;
 use crate::core::{Core, restarting};
-use crate::routing::{Routing, belongs};
+use crate::routing::{Route, Routing, belongs};
 use crate::shard::Side;
 
 /// The least that a shard is asked for, so that a page of a few executions is one round.
@@ -44,11 +44,29 @@ impl Core {
                 merge.add(*side, page, as_source, routing);
             }
         }
+        for copies in merge.found.values_mut() {
+            self.weigh(routing, copies).await?;
+        }
         let (page, differing) = merge.finish(request.state.filter(|_| migrating));
         for _ in 0..differing {
             self.counters.both_sides_differ.count();
         }
         Ok(page)
+    }
+
+    /// Leaves out a copy on the destination that does not count. Only what looks like one costs a read.
+    async fn weigh(&self, routing: &Routing, copies: &mut Copies) -> Result<(), StoreError> {
+        let (Some(here), Some(there)) = (&copies.source, &copies.destination) else {
+            return Ok(());
+        };
+        if let Route::Migrating(sides) = routing.route(here.id.route_hash())
+            && self
+                .left_on_destination(Operation::List, &here.id, sides, &here.head, &there.head)
+                .await?
+        {
+            copies.destination = None;
+        }
+        Ok(())
     }
 }
 
@@ -71,16 +89,17 @@ struct Merge {
     frontier: Option<Position>,
 }
 
+#[derive(Default)]
 struct Copies {
-    source: Option<LogHead>,
-    destination: Option<LogHead>,
+    source: Option<ExecutionSummary>,
+    destination: Option<ExecutionSummary>,
 }
 
 impl Copies {
     /// The copy that counts.
-    fn head(&self) -> Option<LogHead> {
+    fn counting(self) -> Option<ExecutionSummary> {
         match (self.destination, self.source) {
-            (Some(destination), Some(source)) if destination.sealed && !source.sealed => {
+            (Some(destination), Some(source)) if destination.head.sealed && !source.head.sealed => {
                 Some(source)
             }
             (destination, source) => destination.or(source),
@@ -89,8 +108,9 @@ impl Copies {
 
     fn differ(&self) -> bool {
         match (&self.source, &self.destination) {
-            (Some(source), Some(destination)) if !source.sealed && !destination.sealed => {
-                !may_be_leftover(source, destination)
+            (Some(source), Some(destination)) => {
+                let (source, destination) = (&source.head, &destination.head);
+                !source.sealed && !destination.sealed && !may_be_leftover(source, destination)
             }
             _ => false,
         }
@@ -116,22 +136,17 @@ impl Merge {
                 None => reached,
             });
         }
-        for ExecutionSummary { id, head, .. } in page.executions {
-            let hash = id.route_hash();
+        for execution in page.executions {
+            let hash = execution.id.route_hash();
             if !belongs(routing.placement(hash), side.id(), as_source) {
                 continue;
             }
-            let copies = match self.found.entry((hash.index_key(), id)) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(Copies {
-                    source: None,
-                    destination: None,
-                }),
-            };
+            let position = (hash.index_key(), execution.id.clone());
+            let copies = self.found.entry(position).or_default();
             if as_source {
-                copies.source = Some(head);
+                copies.source = Some(execution);
             } else {
-                copies.destination = Some(head);
+                copies.destination = Some(execution);
             }
         }
     }
@@ -146,20 +161,23 @@ impl Merge {
         let mut executions: Vec<ExecutionSummary> = Vec::new();
         let mut differing = 0;
         let within = |position: &Position| frontier.as_ref().is_none_or(|end| position <= end);
-        for (position, copies) in found
+        for (_, copies) in found
             .into_iter()
             .take_while(|(position, _)| within(position))
         {
-            let Some(head) = copies.head() else { continue };
-            if state.is_some_and(|state| state != head.state) {
+            let differ = copies.differ();
+            let Some(execution) = copies.counting() else {
+                continue;
+            };
+            if state.is_some_and(|state| state != execution.head.state) {
                 continue;
             }
             if executions.len() == limit {
                 let next = executions.last().map(|last| ListCursor::after(&last.id));
                 return (ListPage::new(executions, next), differing);
             }
-            differing += usize::from(copies.differ());
-            executions.push(ExecutionSummary::new(position.1, head));
+            differing += usize::from(differ);
+            executions.push(execution);
         }
         // The page may be empty, but it goes on: everything up to the frontier has been seen.
         let next = frontier.map(|(_, id)| ListCursor::after(&id));

@@ -50,6 +50,8 @@ impl Core {
             }
             self.cache.remove(id);
         }
+        // The answer is made of two looks, which a move must not come between.
+        let _no_move = self.moves.shared(id).await;
         Ok(match self.resolve(Operation::Head, id, sides).await? {
             Resolution::Destination(_, head) | Resolution::Source(_, head) => Some(head),
             Resolution::Nowhere(_) => None,

@@ -4,6 +4,7 @@ use std::future::Future;
 
 use loom_spi::{ExecutionId, Head, LogHead, Operation, StoreError, StoreErrorKind};
 
+use crate::compare::may_have_been_left;
 use crate::core::Core;
 use crate::routing::Sides;
 use crate::shard::Side;
@@ -32,7 +33,8 @@ impl Core {
     /// Looks at the destination, the source, and the destination again, since an execution may move to it
     /// between the first two looks. Two looks find everything that exists; absence takes three.
     ///
-    /// An unsealed copy beats a sealed one, and on equal terms the destination's beats the source's.
+    /// An unsealed copy beats a sealed one, and on equal terms the destination's beats the source's, unless
+    /// it is known to be [left over](Self::left_on_destination).
     pub(crate) async fn resolve<'a>(
         &self,
         operation: Operation,
@@ -45,28 +47,53 @@ impl Core {
             ..
         } = sides;
         let mut on_destination = self.look(operation, id, destination).await?;
-        if let Some(head) = on_destination.filter(|head| !head.sealed) {
-            self.cache.insert(id, sides, destination);
-            return Ok(Resolution::Destination(destination, head));
+        if let Some(head) = on_destination
+            && !head.sealed
+            && !may_have_been_left(&head)
+        {
+            return Ok(self.remember(id, sides, Resolution::Destination(destination, head)));
         }
         let on_source = self.look(operation, id, source).await?;
-        if let Some(head) = on_source.filter(|head| !head.sealed) {
-            self.cache.insert(id, sides, source);
-            return Ok(Resolution::Source(source, head));
-        }
-        if on_destination.is_none() {
+        if on_source.is_none() && on_destination.is_none() {
             on_destination = self.look(operation, id, destination).await?;
         }
-        match (on_destination, on_source) {
-            (Some(head), _) => {
-                if !head.sealed {
-                    self.cache.insert(id, sides, destination);
+        let resolution = match (on_destination, on_source) {
+            (Some(there), Some(here)) => {
+                let source_counts = if there.sealed {
+                    !here.sealed
+                } else {
+                    self.left_on_destination(operation, id, sides, &here, &there)
+                        .await?
+                };
+                if source_counts {
+                    Resolution::Source(source, here)
+                } else {
+                    Resolution::Destination(destination, there)
                 }
-                Ok(Resolution::Destination(destination, head))
             }
-            (None, Some(head)) => Ok(Resolution::Source(source, head)),
-            (None, None) => Ok(Resolution::Nowhere(destination)),
+            (Some(there), None) => Resolution::Destination(destination, there),
+            (None, Some(here)) => Resolution::Source(source, here),
+            (None, None) => Resolution::Nowhere(destination),
+        };
+        Ok(self.remember(id, sides, resolution))
+    }
+
+    /// Caches what was found, unless it is a copy that counts only where there is no other.
+    fn remember<'a>(
+        &self,
+        id: &ExecutionId,
+        sides: Sides<'a>,
+        resolution: Resolution<'a>,
+    ) -> Resolution<'a> {
+        match resolution {
+            Resolution::Destination(side, head) | Resolution::Source(side, head)
+                if !head.sealed =>
+            {
+                self.cache.insert(id, sides, side);
+            }
+            _ => {}
         }
+        resolution
     }
 
     /// Asks the side where the execution is. Starts with the cached one, and does not believe an answer

@@ -9,4 +9,5 @@ mod moves;
 mod plans;
 mod resolution;
 mod routing;
+mod simulation;
 mod support;

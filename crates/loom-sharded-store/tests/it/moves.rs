@@ -361,3 +361,83 @@ async fn a_fence_that_the_destination_has_seen_is_no_obstacle() {
     closed(at.source(), &order, &["placed", "shipped"]).await;
     assert_eq!(at.store.migrate_execution(&order).await.unwrap(), MOVED);
 }
+
+/// A move of an execution that was not started is cut off, the execution starts, and its bucket turns round:
+/// what the move left behind is on the destination now.
+async fn turned_round(shards: Vec<Arc<TestShard>>) -> (Migrating, ExecutionId) {
+    let mut at = Migrating::over(shards).await;
+    let order = id("order-7");
+    append(at.source(), &order, 0, &["placed"]).await.unwrap();
+    at.source().fault(Fault::fails(Operation::Delete));
+    at.store.migrate_execution(&order).await.unwrap_err();
+    append(&at.store, &order, 1, &["started"]).await.unwrap();
+    let back = at.plan.reverted_all(0..8).unwrap();
+    at.store.publish(back.clone()).await.unwrap();
+    at.plan = back;
+    assert_eq!(kinds(&at.shards[0].inner, &order).await, ["placed"]);
+    (at, order)
+}
+
+#[tokio::test]
+async fn what_an_interrupted_move_left_on_a_side_is_not_served_after_the_bucket_has_turned_round() {
+    let shards = || vec![TestShard::without_ledger(), TestShard::without_ledger()];
+    // Cached or not.
+    for forgotten in [false, true] {
+        let (at, order) = turned_round(shards()).await;
+        let fresh = open(&at.shards, &at.plan).await;
+        let store = if forgotten { &fresh } else { &at.store };
+        assert_eq!(kinds(store, &order).await, ["placed", "started"]);
+        let head = store.head(Head::new(order.clone())).await.unwrap().unwrap();
+        assert_eq!(head.next_sequence, 2);
+        let listed = store
+            .list(loom_spi::List::new(10))
+            .await
+            .unwrap()
+            .executions;
+        assert_eq!(listed.len(), 1);
+        assert_eq!(listed[0].head, head);
+        let error = append(store, &order, 0, &["placed"]).await.unwrap_err();
+        assert_eq!(
+            *error.kind(),
+            StoreErrorKind::SequenceConflict {
+                expected: 0,
+                actual: 2
+            }
+        );
+        append(store, &order, 2, &["shipped"]).await.unwrap();
+        assert_eq!(kinds(store, &order).await, ["placed", "started", "shipped"]);
+
+        let end = vec![event("end").terminal()];
+        store
+            .append(Append::new(order.clone(), 3, end))
+            .await
+            .unwrap();
+        let moved = store.migrate_execution(&order).await.unwrap();
+        assert_eq!(
+            moved,
+            Migrated::Moved {
+                from: ShardId(1),
+                to: ShardId(0),
+                events: 4
+            }
+        );
+        assert!(!is_on(&at.shards[1], &order).await);
+        assert_eq!(
+            kinds(store, &order).await,
+            ["placed", "started", "shipped", "end"]
+        );
+    }
+    let (at, order) = turned_round(shards()).await;
+    let stale = Delete::new(order.clone()).with_expected(1);
+    let error = at.store.delete(stale).await.unwrap_err();
+    assert_eq!(
+        *error.kind(),
+        StoreErrorKind::SequenceConflict {
+            expected: 1,
+            actual: 2
+        }
+    );
+    let deleted = at.store.delete(Delete::new(order.clone())).await.unwrap();
+    assert_eq!(deleted.events, 2);
+    assert_eq!(at.store.head(Head::new(order)).await.unwrap(), None);
+}

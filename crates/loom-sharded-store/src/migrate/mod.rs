@@ -1,0 +1,215 @@
+//! Moving one execution to its new shard ahead of time.
+
+mod copy;
+mod error;
+
+use loom_shard_plan::ShardId;
+use loom_spi::{Delete, ExecutionId, LogHead, Operation, StoreError, StoreErrorKind};
+
+use crate::ShardedStore;
+use crate::compare::{Relation, compare};
+use crate::core::{Core, restarting};
+use crate::delete::{is_conflict, is_not_found};
+use crate::resolve::on_the_way;
+use crate::routing::{Route, Sides};
+use crate::shard::Side;
+use copy::Copied;
+pub use error::MigrateError;
+
+const MIGRATE: Operation = Operation::Migrate;
+/// How often a move starts again because a copy went away under it.
+const ATTEMPTS: usize = 4;
+
+impl ShardedStore {
+    /// Moves an execution of a migrating bucket from the source to the destination now, instead of waiting
+    /// until it is deleted there.
+    ///
+    /// Copies its lineage and its log, compares what has arrived with what is there, and only then removes
+    /// the source's, provided that it is still as long as what was copied. A crash at any point leaves at
+    /// least one whole copy, and the destination's is the one that is served; calling it again finishes
+    /// the move. Several movers may work on the same execution.
+    ///
+    /// Moves what cannot change meanwhile: an execution that is closed, or one that has nothing but its
+    /// first event and was never fenced. Of the latter the caller has to know that *no other process* starts
+    /// or deletes it during the move; within this process they wait for each other. The highest fence token
+    /// of a closed execution goes along, so that whoever was fenced out stays out. Its leases do not.
+    ///
+    /// # Errors
+    /// [`MigrateError`] says what is in the way and what to do about it.
+    ///
+    /// # Cancel safety
+    /// Dropping the call is like a crash: each step is done or not, none is torn, and the last one sent
+    /// may still take effect. Call it again before an execution that was not started yet is.
+    pub async fn migrate_execution(&self, id: &ExecutionId) -> Result<Migrated, MigrateError> {
+        let hash = id.route_hash();
+        // Kept when the move starts again under a newer plan: nobody in this process may start an execution
+        // whose move is half done.
+        let mut alone = None;
+        let moved: Result<Result<Migrated, MigrateError>, StoreError> =
+            restarting!(self.core, |routing| match routing.route(hash) {
+                Route::Settled(side) => match self.core.look(MIGRATE, id, side).await {
+                    Ok(Some(_)) => Ok(Ok(Migrated::Settled { on: side.id() })),
+                    Ok(None) => Ok(Err(not_found(id).into())),
+                    Err(error) => Err(error),
+                },
+                Route::Migrating(sides) => {
+                    if alone.is_none() {
+                        alone = Some(self.core.moves.alone(id).await);
+                    }
+                    match Box::pin(self.core.migrate(sides, id)).await {
+                        Err(MigrateError::Store(error)) => Err(error),
+                        answer => Ok(answer),
+                    }
+                }
+            });
+        moved?
+    }
+}
+
+/// What [`ShardedStore::migrate_execution`] found or did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Migrated {
+    /// It was moved, or what an earlier move had left on the source was removed.
+    Moved {
+        /// Where it was.
+        from: ShardId,
+        /// Where it is.
+        to: ShardId,
+        /// How many events it has there.
+        events: u64,
+    },
+    /// It was on the destination already.
+    AlreadyThere {
+        /// Where it is.
+        on: ShardId,
+    },
+    /// Its bucket is not migrating: it has nowhere to go.
+    Settled {
+        /// Where it is.
+        on: ShardId,
+    },
+}
+
+impl Core {
+    async fn migrate(&self, sides: Sides<'_>, id: &ExecutionId) -> Result<Migrated, MigrateError> {
+        self.cache.remove(id);
+        let Sides {
+            source,
+            destination,
+            ..
+        } = sides;
+        let (from, to) = (source.id(), destination.id());
+        for _ in 0..ATTEMPTS {
+            let on_source = self.look(MIGRATE, id, source).await?;
+            let on_destination = self.look(MIGRATE, id, destination).await?;
+            let Some(head) = on_source else {
+                return self.finish_move(sides, id, on_destination).await;
+            };
+            if head.sealed {
+                let error = StoreError::new(MIGRATE, StoreErrorKind::Sealed);
+                return Err(source.blame()(error.with_execution(id)).into());
+            }
+            let copied = match on_destination {
+                None => self.copy(sides, id, head).await?,
+                Some(there)
+                    if self
+                        .left_on_destination(MIGRATE, id, sides, &head, &there)
+                        .await? =>
+                {
+                    self.remove(destination, id, there).await?;
+                    continue;
+                }
+                Some(_) => Copied::ByAnother,
+            };
+            if copied == Copied::Gone {
+                continue;
+            }
+            match compare(MIGRATE, id, source, destination).await? {
+                Relation::Leftover => {}
+                Relation::Gone => continue,
+                Relation::Different(reason) => {
+                    self.counters.both_sides_differ.count();
+                    return Err(MigrateError::Differs {
+                        id: id.clone(),
+                        from,
+                        to,
+                        reason,
+                    });
+                }
+            }
+            // Once more: a branch may have been recorded since the first time.
+            self.copy_lineage(sides, id).await?;
+            if !self.remove(source, id, head).await? {
+                if copied == Copied::ByUs {
+                    // The source's has more. Unless the copy has grown too, which is for people to decide.
+                    self.remove(destination, id, head).await?;
+                }
+                break;
+            }
+            self.forget_on_source(sides, id).await?;
+            self.cache.insert(id, sides, destination);
+            self.counters.moved.count();
+            return Ok(Migrated::Moved {
+                from,
+                to,
+                events: head.next_sequence,
+            });
+        }
+        Err(MigrateError::Changed {
+            id: id.clone(),
+            shard: from,
+        })
+    }
+
+    /// Removes a copy, if it still is as long as it was; says no if it is not.
+    async fn remove(
+        &self,
+        side: Side<'_>,
+        id: &ExecutionId,
+        head: LogHead,
+    ) -> Result<bool, StoreError> {
+        let removal = Delete::new(id.clone()).with_expected(head.next_sequence);
+        match side.delete(removal).await {
+            Ok(_) => Ok(true),
+            Err(error) if is_not_found(&error) => Ok(true),
+            Err(error) if is_conflict(&error) => Ok(false),
+            Err(error) => Err(on_the_way(MIGRATE, id, error)),
+        }
+    }
+
+    /// The source has no log. It may have lineage, which belongs to the log on the destination if there is one,
+    /// and moves by itself if there is none.
+    async fn finish_move(
+        &self,
+        sides: Sides<'_>,
+        id: &ExecutionId,
+        on_destination: Option<LogHead>,
+    ) -> Result<Migrated, MigrateError> {
+        let Sides {
+            source,
+            destination,
+            ..
+        } = sides;
+        let (from, to) = (source.id(), destination.id());
+        let lineage = self.has_lineage(source, id).await?;
+        self.move_lineage(sides, id).await?;
+        match on_destination {
+            Some(_) => Ok(Migrated::AlreadyThere { on: to }),
+            None if lineage => Ok(Migrated::Moved {
+                from,
+                to,
+                events: 0,
+            }),
+            // It may have moved between the two looks.
+            None if self.look(MIGRATE, id, destination).await?.is_some() => {
+                Ok(Migrated::AlreadyThere { on: to })
+            }
+            None => Err(not_found(id).into()),
+        }
+    }
+}
+
+fn not_found(id: &ExecutionId) -> StoreError {
+    StoreError::new(MIGRATE, StoreErrorKind::NotFound).with_execution(id)
+}
