@@ -116,19 +116,22 @@ impl Encoder {
         Ok(NewEvent::new(wire::COMPLETED, payload).terminal())
     }
 
-    pub(crate) fn failed(&self, failure: &Failure) -> Result<NewEvent, JournalError> {
-        let payload = self.fit(&mut failure.message.clone(), |message| {
+    /// Cuts the message if it has to.
+    pub(crate) fn failed(&self, failure: &mut Failure) -> Result<NewEvent, JournalError> {
+        let kind = failure.kind;
+        let payload = self.fit(&mut failure.message, |message| {
             self.payload(&Failed {
                 v: FORMAT_VERSION,
                 run: self.run(),
-                error: Fault::of_execution(failure.kind, message),
+                error: Fault::of_execution(kind, message),
             })
         })?;
         Ok(NewEvent::new(wire::FAILED, payload).terminal())
     }
 
-    pub(crate) fn cancelled(&self, reason: &str) -> Result<NewEvent, JournalError> {
-        let payload = self.fit(&mut reason.to_owned(), |reason| {
+    /// Cuts the reason if it has to.
+    pub(crate) fn cancelled(&self, reason: &mut String) -> Result<NewEvent, JournalError> {
+        let payload = self.fit(reason, |reason| {
             self.payload(&Cancelled {
                 v: FORMAT_VERSION,
                 run: self.run(),

@@ -2,12 +2,11 @@
 
 use std::fmt::Display;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use loom_spi::{
-    DispatchRequest, Event, EventStore, ExecutionId, ExecutionOutcome, Failure, NewEvent,
-};
+use bytes::Bytes;
+use loom_spi::{DispatchRequest, EventStore, ExecutionId, ExecutionOutcome, Failure, NewEvent};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, MutexGuard};
@@ -16,7 +15,7 @@ use crate::effect;
 use crate::encode::Encoder;
 use crate::log::{LastWord, Log, Written};
 use crate::slot::{IdempotencyKey, ScopePath, Slots};
-use crate::{JournalError, JournalOptions, JournalScope, open, wire};
+use crate::{JournalError, JournalOptions, JournalScope, open};
 
 /// The single allocator of one execution's sequence numbers: it records what a flow does, so that
 /// running the flow again repeats nothing that is recorded.
@@ -219,7 +218,9 @@ impl ExecutionJournal {
             source: Arc::new(source),
         })?;
         let event = self.core().encoder.completed(&output)?;
-        self.core().end(event, true).await
+        let output = Bytes::from(String::from(Box::<str>::from(output)));
+        let outcome = ExecutionOutcome::Completed { output };
+        self.core().end(event, outcome, true).await
     }
 
     /// Records that the execution failed, and closes its log. A message that is too long for the store
@@ -232,9 +233,10 @@ impl ExecutionJournal {
     ///
     /// # Cancel safety
     /// Nothing is torn. When dropped, the event may stand or not.
-    pub async fn fail(&self, failure: Failure) -> Result<ExecutionOutcome, JournalError> {
-        let event = self.core().encoder.failed(&failure)?;
-        self.core().end(event, true).await
+    pub async fn fail(&self, mut failure: Failure) -> Result<ExecutionOutcome, JournalError> {
+        let event = self.core().encoder.failed(&mut failure)?;
+        let outcome = ExecutionOutcome::Failed(failure);
+        self.core().end(event, outcome, true).await
     }
 
     /// Records that the execution was cancelled, wherever it was, and closes its log. A reason that is too
@@ -248,10 +250,12 @@ impl ExecutionJournal {
     /// Nothing is torn. When dropped, the event may stand or not.
     pub async fn cancel(
         &self,
-        reason: impl AsRef<str> + Send,
+        reason: impl Into<String> + Send,
     ) -> Result<ExecutionOutcome, JournalError> {
-        let event = self.core().encoder.cancelled(reason.as_ref())?;
-        self.core().end(event, false).await
+        let mut reason = reason.into();
+        let event = self.core().encoder.cancelled(&mut reason)?;
+        let outcome = ExecutionOutcome::Cancelled { reason };
+        self.core().end(event, outcome, false).await
     }
 
     fn core(&self) -> &Core {
@@ -319,16 +323,15 @@ impl Core {
     async fn end(
         &self,
         event: NewEvent,
+        outcome: ExecutionOutcome,
         by_the_flow: bool,
     ) -> Result<ExecutionOutcome, JournalError> {
         let mut log = self.writer().await?;
         if by_the_flow {
             self.note(log.check_all_asked_for(&self.slots).await)?;
         }
-        let sequence = self.append(&mut log, event.clone()).await?;
-        let outcome = wire::outcome(&self.id, &Event::from_new(sequence, event))?;
+        self.append(&mut log, event).await?;
         let _ = self.outcome.set(outcome.clone());
-        self.replaying.store(false, Ordering::Release);
         Ok(outcome)
     }
 }

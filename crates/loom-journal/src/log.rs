@@ -20,6 +20,7 @@ pub(crate) const ATTEMPTS: u32 = 4;
 /// one of this process who appends.
 #[derive(Debug)]
 pub(crate) struct Log {
+    /// Called as `(*store)`: an `Arc` is a store, too, and would box each call once more.
     pub(crate) store: Arc<dyn EventStore>,
     pub(crate) id: ExecutionId,
     pub(crate) run: Arc<str>,
@@ -80,7 +81,7 @@ impl Log {
             self.in_doubt = true;
             let sent = Instant::now();
             let sent_off = request.with_fence(self.fence);
-            let Err(error) = self.store.append(sent_off).await else {
+            let Err(error) = (*self.store).append(sent_off).await else {
                 let sequence = self.next_sequence;
                 self.next_sequence += 1;
                 self.in_doubt = false;
@@ -192,7 +193,7 @@ impl Log {
             let released = fencing.release_lease(request).await;
             released.map_err(|error| self.refused(error))?;
         } else {
-            let head = store.head(Head::new(self.id.clone())).await;
+            let head = (*store).head(Head::new(self.id.clone())).await;
             let head = head.map_err(|error| self.refused(error))?;
             let end = head.map_or(0, |head| head.next_sequence);
             if end < self.next_sequence {
@@ -208,7 +209,7 @@ impl Log {
 
     async fn read(&self, from: u64) -> Result<ReadPage, JournalError> {
         let request = Read::new(self.id.clone(), from, self.page_events);
-        let page = self.store.read(request).await;
+        let page = (*self.store).read(request).await;
         let page = page.map_err(|error| JournalError::store(&self.id, error))?;
         if page.events.is_empty() && page.head.next_sequence > from {
             let reason = "the store returned nothing here, though the log goes on".to_owned();

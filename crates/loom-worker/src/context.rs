@@ -5,11 +5,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use loom_journal::{ExecutionJournal, IdempotencyKey, JournalError, JournalScope};
-use loom_spi::{DispatchRequest, ExecutionId, Upstream};
+use loom_spi::{ExecutionId, Upstream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cancel::CancelSignal;
+use crate::running::Running;
 
 /// What a flow works with: what it was given, and the journal through which it acts. Cheap to clone.
 ///
@@ -28,33 +28,24 @@ use crate::cancel::CancelSignal;
 #[derive(Clone, Debug)]
 pub struct FlowContext {
     journal: ExecutionJournal,
-    request: Arc<DispatchRequest>,
-    cancelled: CancelSignal,
+    run: Arc<Running>,
 }
 
 impl FlowContext {
-    pub(crate) fn new(
-        journal: ExecutionJournal,
-        request: Arc<DispatchRequest>,
-        cancelled: CancelSignal,
-    ) -> Self {
-        Self {
-            journal,
-            request,
-            cancelled,
-        }
+    pub(crate) fn new(journal: ExecutionJournal, run: Arc<Running>) -> Self {
+        Self { journal, run }
     }
 
     /// The execution.
     #[must_use]
     pub fn id(&self) -> &ExecutionId {
-        &self.request.id
+        &self.run.request.id
     }
 
     /// The execution of which it is a branch.
     #[must_use]
     pub fn parent(&self) -> Option<&ExecutionId> {
-        self.request.parent.as_ref()
+        self.run.request.parent.as_ref()
     }
 
     /// The input. No input reads as `null`.
@@ -62,19 +53,19 @@ impl FlowContext {
     /// # Errors
     /// [`InputError`] when it does not fit `T`.
     pub fn input<T: DeserializeOwned>(&self) -> Result<T, InputError> {
-        read("the input", &self.request.input)
+        read("the input", &self.run.request.input)
     }
 
     /// The input as it was given: JSON text, or nothing.
     #[must_use]
     pub fn input_text(&self) -> &[u8] {
-        &self.request.input
+        &self.run.request.input
     }
 
     /// What it builds on, in the order declared.
     #[must_use]
     pub fn upstream(&self) -> &[Upstream] {
-        &self.request.upstream
+        &self.run.request.upstream
     }
 
     /// The output of the execution that it builds on under this key.
@@ -82,11 +73,12 @@ impl FlowContext {
     /// # Errors
     /// [`InputError`] when there is none of that key, or the output does not fit `T`.
     pub fn upstream_output<T: DeserializeOwned>(&self, key: &str) -> Result<T, InputError> {
-        match self.request.upstream.iter().find(|up| up.key == key) {
+        match self.run.request.upstream.iter().find(|up| up.key == key) {
             Some(upstream) => read(&format!("the output of `{key}`"), &upstream.output),
             None => Err(InputError::UnknownUpstream {
                 key: key.to_owned(),
                 known: self
+                    .run
                     .request
                     .upstream
                     .iter()
@@ -159,7 +151,7 @@ impl FlowContext {
     /// has started are not dropped with it, and hear of it here.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.is_cancelled()
+        self.run.is_cancelled()
     }
 
     /// Waits until the execution is being cancelled, and returns the reason: see
@@ -168,7 +160,8 @@ impl FlowContext {
     /// # Cancel safety
     /// May be dropped and called again.
     pub fn cancelled(&self) -> impl Future<Output = String> + Send + 'static + use<> {
-        self.cancelled.clone().cancelled()
+        let run = Arc::clone(&self.run);
+        async move { run.cancelled().await }
     }
 }
 

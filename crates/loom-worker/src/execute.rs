@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::FlowContext;
 use crate::flow::Flow;
-use crate::running::{RunGuard, RunResult};
+use crate::running::{RunResult, Running};
 
 /// How a flow ended, before that is recorded.
 enum End {
@@ -23,15 +23,15 @@ enum End {
 
 /// Runs an execution from its log and records how it ended.
 pub(crate) async fn execute(
-    store: Arc<dyn EventStore>,
-    options: JournalOptions,
+    store: &Arc<dyn EventStore>,
+    options: &JournalOptions,
     flow: &Flow,
-    run: &RunGuard,
+    run: &Arc<Running>,
 ) -> RunResult {
-    let result = run_journaled(Arc::clone(&store), options, flow, run).await;
+    let result = run_journaled(store, options, flow, run).await;
     // Whoever took it over may have ended it: the log is what counts.
     if let Err(JournalError::TakenOver { .. }) = &result
-        && let Ok(Some(outcome)) = read_outcome(&*store, &run.request.id).await
+        && let Ok(Some(outcome)) = read_outcome(&**store, &run.request.id).await
     {
         return Ok(outcome);
     }
@@ -39,12 +39,12 @@ pub(crate) async fn execute(
 }
 
 async fn run_journaled(
-    store: Arc<dyn EventStore>,
-    options: JournalOptions,
+    store: &Arc<dyn EventStore>,
+    options: &JournalOptions,
     flow: &Flow,
-    run: &RunGuard,
+    run: &Arc<Running>,
 ) -> RunResult {
-    let journal = ExecutionJournal::open(store, &run.request, options).await?;
+    let journal = ExecutionJournal::open(Arc::clone(store), &run.request, options.clone()).await?;
     if let Some(outcome) = journal.outcome() {
         return Ok(outcome.clone());
     }
@@ -60,13 +60,9 @@ async fn run_journaled(
     }
 }
 
-async fn run_flow(journal: &ExecutionJournal, flow: &Flow, run: &RunGuard) -> End {
-    let context = FlowContext::new(
-        journal.clone(),
-        Arc::clone(&run.request),
-        run.cancelled.clone(),
-    );
-    let cancelled = pin!(run.cancelled.clone().cancelled());
+async fn run_flow(journal: &ExecutionJournal, flow: &Flow, run: &Arc<Running>) -> End {
+    let context = FlowContext::new(journal.clone(), Arc::clone(run));
+    let cancelled = pin!(run.cancelled());
     let body = AssertUnwindSafe(async move { flow(context).await })
         .catch_unwind()
         .boxed();

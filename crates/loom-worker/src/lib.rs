@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod cancel;
 mod context;
 mod error;
 mod execute;

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use loom_journal::{Anchor, JournalError, JournalOptions, read_anchor, read_outcome};
 use loom_spi::{
     CancelRequest, Cancellation, DispatchError, DispatchRequest, EventStore, ExecutionDispatcher,
-    ExecutionOutcome,
+    ExecutionId, ExecutionOutcome,
 };
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -85,15 +85,15 @@ impl LocalWorkerRuntime {
         self.inner.running.len()
     }
 
-    fn spawn(&self, handle: &Handle, run: RunGuard) {
+    fn spawn(&self, handle: &Handle, guard: RunGuard) {
         let inner = Arc::clone(&self.inner);
         handle.spawn(async move {
+            let run = &guard.running;
             let Some(flow) = inner.flows.get(&run.request.flow) else {
                 return;
             };
-            let store = Arc::clone(&inner.store);
-            let result = execute(store, inner.options.clone(), flow, &run).await;
-            run.finish(result);
+            let result = execute(&inner.store, &inner.options, flow, run).await;
+            guard.finish(result);
         });
     }
 }
@@ -147,19 +147,18 @@ impl ExecutionDispatcher for LocalWorkerRuntime {
             id: id(),
             source: error.into(),
         })?;
-        let wanted = Anchor::of(&request).map_err(to_dispatch)?;
-        let request = Arc::new(request);
         loop {
             let (running, guard) = self.inner.running.enter(&request);
             if let Some(guard) = guard {
                 self.spawn(&handle, guard);
                 return running.result().await;
             }
+            let wanted = Anchor::of(&request).map_err(to_dispatch)?;
             if wants_the_same(&running, &wanted) {
                 return running.result().await;
             }
             // The log says which of the two is wrong; if it is not begun yet, the one that runs settles that.
-            self.inner.check_log(&request, &wanted).await?;
+            self.inner.check_log(&request.id, &wanted).await?;
             // Whatever that one comes to, this one then looks for itself.
             let _ = running.result().await;
         }
@@ -185,7 +184,7 @@ impl Inner {
         request: DispatchRequest,
     ) -> Result<ExecutionOutcome, DispatchError> {
         let wanted = Anchor::of(&request).map_err(to_dispatch)?;
-        self.check_log(&request, &wanted).await?;
+        self.check_log(&request.id, &wanted).await?;
         let outcome = read_outcome(&*self.store, &request.id).await;
         match outcome.map_err(to_dispatch)? {
             Some(outcome) => Ok(outcome),
@@ -198,16 +197,12 @@ impl Inner {
     }
 
     /// Refuses what the log was not begun with, if it was begun.
-    async fn check_log(
-        &self,
-        request: &DispatchRequest,
-        wanted: &Anchor,
-    ) -> Result<(), DispatchError> {
-        let recorded = read_anchor(&*self.store, &request.id).await;
+    async fn check_log(&self, id: &ExecutionId, wanted: &Anchor) -> Result<(), DispatchError> {
+        let recorded = read_anchor(&*self.store, id).await;
         let recorded = recorded.map_err(to_dispatch)?;
         match recorded.and_then(|recorded| recorded.difference(wanted)) {
             Some(difference) => Err(to_dispatch(JournalError::IdTaken {
-                id: request.id.clone(),
+                id: id.clone(),
                 difference,
             })),
             None => Ok(()),

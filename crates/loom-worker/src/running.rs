@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
 use loom_journal::JournalError;
 use loom_spi::{BoxError, DispatchError, DispatchRequest, ExecutionId, ExecutionOutcome};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
-use crate::cancel::{CancelSignal, Canceller, cancellation};
 use crate::error;
 
 /// What a run of an execution came to.
@@ -19,60 +19,68 @@ pub(crate) type RunResult = Result<ExecutionOutcome, JournalError>;
 #[derive(Debug, Default)]
 pub(crate) struct RunningSet(Mutex<HashMap<ExecutionId, Arc<Running>, RandomState>>);
 
-/// One of them.
+/// One of them: shared by the one who runs it and all who wait for it.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) request: Arc<DispatchRequest>,
-    canceller: Canceller,
-    done: watch::Receiver<Option<RunResult>>,
+    pub(crate) request: DispatchRequest,
+    state: Mutex<State>,
+    cancelled: Notify,
+    ended: Notify,
 }
 
-/// Held by the one who runs an execution. Whoever waits is told the result, or that there will be
-/// none when this is dropped without one.
+#[derive(Debug, Default)]
+struct State {
+    cancelled: Option<String>,
+    end: Option<End>,
+}
+
+#[derive(Clone, Debug)]
+enum End {
+    /// It came to this.
+    Result(RunResult),
+    /// Its task was dropped before it came to anything.
+    Dropped,
+}
+
+/// Held by the one who runs an execution. Whoever waits is told the result, or that there is none when this is
+/// dropped without one.
 #[derive(Debug)]
 pub(crate) struct RunGuard {
     set: Arc<RunningSet>,
-    pub(crate) request: Arc<DispatchRequest>,
-    pub(crate) cancelled: CancelSignal,
-    result: watch::Sender<Option<RunResult>>,
+    pub(crate) running: Arc<Running>,
+    end: End,
 }
 
 impl RunningSet {
     /// Enters an execution, unless it is there: then the one that is.
     pub(crate) fn enter(
         self: &Arc<Self>,
-        request: &Arc<DispatchRequest>,
+        request: &DispatchRequest,
     ) -> (Arc<Running>, Option<RunGuard>) {
         match self.lock().entry(request.id.clone()) {
             Entry::Occupied(entry) => (Arc::clone(entry.get()), None),
             Entry::Vacant(entry) => {
-                let (canceller, cancelled) = cancellation();
-                let (result, done) = watch::channel(None);
                 let running = Arc::new(Running {
-                    request: Arc::clone(request),
-                    canceller,
-                    done,
+                    request: request.clone(),
+                    state: Mutex::default(),
+                    cancelled: Notify::new(),
+                    ended: Notify::new(),
                 });
                 let guard = RunGuard {
                     set: Arc::clone(self),
-                    request: Arc::clone(request),
-                    cancelled,
-                    result,
+                    running: Arc::clone(&running),
+                    end: End::Dropped,
                 };
-                (Arc::clone(entry.insert(running)), Some(guard))
+                entry.insert(Arc::clone(&running));
+                (running, Some(guard))
             }
         }
     }
 
     /// Asks a running execution to stop; `false` when it does not run here.
     pub(crate) fn cancel(&self, id: &ExecutionId, reason: String) -> bool {
-        match self.lock().get(id) {
-            Some(running) if running.done.borrow().is_none() => {
-                running.canceller.cancel(reason);
-                true
-            }
-            _ => false,
-        }
+        let running = self.lock().get(id).cloned();
+        running.is_some_and(|running| running.cancel(reason))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -87,14 +95,9 @@ impl RunningSet {
 impl Running {
     /// Waits for the run to end.
     pub(crate) async fn result(&self) -> Result<ExecutionOutcome, DispatchError> {
-        let mut done = self.done.clone();
-        let result = match done.wait_for(Option::is_some).await {
-            Ok(result) => result.clone(),
-            Err(_) => None,
-        };
-        match result {
-            Some(result) => result.map_err(error::to_dispatch),
-            None => Err(DispatchError::Runtime {
+        match wait_for(&self.ended, || self.state().end.clone()).await {
+            End::Result(result) => result.map_err(error::to_dispatch),
+            End::Dropped => Err(DispatchError::Runtime {
                 id: self.request.id.clone(),
                 source: BoxError::from(
                     "the async runtime dropped its task before it ended: dispatch it again to resume it",
@@ -102,18 +105,60 @@ impl Running {
             }),
         }
     }
+
+    /// Waits until it is to be cancelled, for ever if it never is, and returns the reason.
+    pub(crate) async fn cancelled(&self) -> String {
+        wait_for(&self.cancelled, || self.state().cancelled.clone()).await
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.state().cancelled.is_some()
+    }
+
+    /// The first reason counts; `false` when the run has ended.
+    fn cancel(&self, reason: String) -> bool {
+        let mut state = self.state();
+        if state.end.is_some() {
+            return false;
+        }
+        state.cancelled.get_or_insert(reason);
+        drop(state);
+        self.cancelled.notify_waiters();
+        true
+    }
+
+    fn end(&self, end: End) {
+        self.state().end = Some(end);
+        self.ended.notify_waiters();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks for something that comes once, each time it is told to look.
+async fn wait_for<T>(notify: &Notify, look: impl Fn() -> Option<T>) -> T {
+    loop {
+        // In this order: what comes after the look is told.
+        let told = notify.notified();
+        if let Some(found) = look() {
+            return found;
+        }
+        told.await;
+    }
 }
 
 impl RunGuard {
-    pub(crate) fn finish(self, result: RunResult) {
-        // First the result and then, by dropping, out of the set: who comes in between finds the result, who
-        // comes later the log.
-        self.result.send_replace(Some(result));
+    pub(crate) fn finish(mut self, result: RunResult) {
+        self.end = End::Result(result);
     }
 }
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        self.set.lock().remove(&self.request.id);
+        // First out of the set: whoever dispatches because of how this ended starts afresh, from the log.
+        self.set.lock().remove(&self.running.request.id);
+        self.running.end(mem::replace(&mut self.end, End::Dropped));
     }
 }

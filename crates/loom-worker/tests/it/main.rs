@@ -1,0 +1,12 @@
+//! How the runtime that runs flows in its own process behaves.
+
+#[cfg(test)]
+mod cancelling;
+#[cfg(test)]
+mod joining;
+#[cfg(test)]
+mod outcomes;
+#[cfg(test)]
+mod resuming;
+#[cfg(test)]
+mod support;
