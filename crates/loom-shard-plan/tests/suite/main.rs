@@ -5,6 +5,7 @@
 mod chain;
 mod decision_figures;
 mod formats;
+mod mutation;
 mod rebalance;
 mod refusals;
 mod routing;
