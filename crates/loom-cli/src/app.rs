@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 use crate::args::Cli;
 use crate::commands;
 use crate::failure::Failure;
-use crate::output::write_stderr;
+use crate::output::{printable, write_stderr};
 
 /// How long threads that cannot be interrupted, such as one that waits for stdin, are waited for at the end.
 const GRACE: Duration = Duration::from_millis(500);
@@ -29,7 +29,10 @@ pub(crate) fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            write_stderr(&format!("{failure}\n"));
+            // It may quote what stands in a file or a log.
+            for line in failure.to_string().lines() {
+                write_stderr(&format!("{}\n", printable(line)));
+            }
             failure.code()
         }
     }

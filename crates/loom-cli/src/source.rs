@@ -68,7 +68,14 @@ impl Source {
     pub(crate) fn parse_toml<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         toml::from_str(&self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
-            self.fault(span, &redact(error.message()))
+            let message = redact(error.message());
+            let expected = match message.as_str() {
+                text if text.contains("expected") => "",
+                text if text.starts_with("missing field") => ": expected that key here",
+                text if text.starts_with("duplicate key") => ": expected each key once",
+                _ => ": expected TOML",
+            };
+            self.fault(span, &format!("{message}{expected}"))
         })
     }
 

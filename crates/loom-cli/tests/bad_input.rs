@@ -1,5 +1,11 @@
 //! Bad input: one clear message with the place and what was expected, exit 2, and nothing half-written.
 
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod support;
 
 use support::{Bench, generated};

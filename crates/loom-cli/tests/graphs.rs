@@ -1,5 +1,11 @@
 //! Graphs of commands, run, resumed, interrupted and refused.
 
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod support;
 
 use std::fs;

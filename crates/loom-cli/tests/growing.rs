@@ -1,8 +1,15 @@
 //! A deployment grows in the middle of an import.
 
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod support;
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use loom_shard_plan::{Placement, ShardPlan};
@@ -43,7 +50,7 @@ fn grows_in_the_middle(bench: &Bench, file: &Path, lines: &[u8]) {
             let was = before.iter().position(|ids| ids.contains(&id));
             match (was, plan.route_id(&id)) {
                 (Some(was), _) => {
-                    assert_eq!(was, usize::from(shard), "old ones stay where they are")
+                    assert_eq!(was, usize::from(shard), "old ones stay where they are");
                 }
                 (None, Placement::Settled(at)) => assert_eq!(at.get(), shard),
                 (None, Placement::Migrating { to, .. }) => {
@@ -92,6 +99,36 @@ fn growing_in_the_middle_of_the_real_loan_log_loses_nothing() {
         return;
     };
     grows_in_the_middle(&Bench::with_shards(4), &file, &gunzip(&file));
+}
+
+/// The import is a process of its own that began under the old plan, and is told of the new one by the shards.
+#[test]
+fn an_import_that_is_running_follows_the_growth() {
+    let bench = Bench::with_shards(4);
+    bench.limit("import_window = 16");
+    let lines = generated(800);
+    bench.write("log.jsonl", &lines);
+    let expected = logs(lines.as_bytes());
+    let mut import = bench
+        .command(&["import", "log.jsonl", "--progress", "plain"])
+        .spawn()
+        .unwrap();
+    let mut progress = BufReader::new(import.stderr.take().unwrap()).lines();
+    // It has stored its first windows, and has many before it.
+    assert!(progress.nth(5).is_some());
+    let grown = bench.json(&["rebalance", "--shards", "5", "--yes"]);
+    assert_eq!(grown["epoch"], 2);
+    assert!(progress.next().is_some(), "it is still running");
+    bench.ok(&["drain"]);
+    for line in progress {
+        assert!(line.unwrap().starts_with("import "));
+    }
+    assert_eq!(import.wait().unwrap().code(), Some(0));
+    assert_same(&bench.exported(), &expected);
+    assert_eq!(bench.audited(), count(&expected));
+    assert!(!bench.ids_on(4).is_empty());
+    bench.ok(&["drain", "--until-settled"]);
+    assert_same(&bench.exported(), &expected);
 }
 
 #[test]

@@ -1,5 +1,11 @@
 //! The guides show what really happens: their commands are run, in order, in a folder of their own.
 
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod support;
 
 use std::fs;

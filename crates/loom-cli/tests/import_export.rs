@@ -1,5 +1,11 @@
 //! What is imported is stored once and comes back as it was.
 
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod support;
 
 use std::fs;

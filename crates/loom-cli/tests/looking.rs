@@ -1,5 +1,11 @@
 //! Commands that look: what people and scripts see.
 
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod support;
 
 use support::{Bench, generated, number};

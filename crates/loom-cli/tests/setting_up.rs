@@ -1,5 +1,11 @@
 //! Creating a deployment, and what is said when it is not there, not whole or not reachable.
 
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod support;
 
 use std::fs::{self, OpenOptions};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
@@ -67,9 +68,11 @@ pub(super) async fn run(
     };
     loop {
         let report = look(deployment).await?;
-        // Clears the screen and goes to its corner.
-        let text = format!("\u{1b}[2J\u{1b}[H{}", report.text(output));
-        write_stdout(text.as_bytes())?;
+        if io::stdout().is_terminal() {
+            // Clears the screen and goes to its corner.
+            write_stdout(b"\x1b[2J\x1b[H")?;
+        }
+        write_stdout(report.text(output).as_bytes())?;
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(seconds)) => {}
             _ = tokio::signal::ctrl_c() => return Ok(()),

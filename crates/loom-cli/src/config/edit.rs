@@ -55,12 +55,13 @@ impl Draft {
     /// Makes the draft the deployment file. Never replaces one.
     pub(crate) fn finish(self) -> Result<Config, Failure> {
         let target = &self.config.path;
-        match fs::hard_link(&self.path, target) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+        let draft = Source::read(&self.path, "draft of a deployment file")?;
+        match stage(target, draft.text())?.persist_noclobber(target) {
+            Ok(_) => {}
+            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {
                 return Err(already_there(target));
             }
-            Err(error) => return Err(Failure::io("write", target, error)),
+            Err(error) => return Err(Failure::io("write", target, error.error)),
         }
         sync_folder(target)?;
         fs::remove_file(&self.path).map_err(|error| Failure::io("remove", &self.path, error))?;

@@ -227,6 +227,14 @@ async fn apply_group(store: &dyn EventStore, name: &str, group: Group) -> Result
                         "it ends after {next_sequence} events, and the file goes on"
                     )));
                 }
+                // A journal writes it, and nobody else may.
+                StoreErrorKind::Fenced { .. } => {
+                    return Err(Stopped::Differs {
+                        line: next.number,
+                        failure: Failure::from(error)
+                            .context(format_args!("{name}:{}", next.number)),
+                    });
+                }
                 _ => return Err(Stopped::Store(error.into())),
             },
         }

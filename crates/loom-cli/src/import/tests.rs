@@ -2,7 +2,9 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use loom_spi::{Append, EventStore as _, EventStoreExt as _, ExecutionId, List, NewEvent};
+use loom_spi::{
+    AcquireFence, Append, EventStore as _, EventStoreExt as _, ExecutionId, List, NewEvent,
+};
 use loom_store_memory::MemoryStore;
 use serde_json::Value;
 
@@ -230,6 +232,23 @@ async fn a_closed_log_that_the_file_continues_is_left_as_it_is() {
         "{failure}"
     );
     assert_eq!(event_count(&store).await, 1);
+}
+
+#[tokio::test]
+async fn an_execution_that_another_writer_holds_is_refused_and_the_others_go_on() {
+    let store = MemoryStore::new();
+    let id = ExecutionId::new("e-0").unwrap();
+    let fencing = store.capabilities().fencing.unwrap();
+    fencing.acquire_fence(AcquireFence::new(id)).await.unwrap();
+    let failure = run(&store, lines(3, 2)).await.unwrap_err();
+    assert_eq!(failure.exit(), Exit::Refused);
+    assert!(
+        failure
+            .to_string()
+            .contains("f.jsonl:1: cannot append to execution `e-0`"),
+        "{failure}"
+    );
+    assert_eq!(event_count(&store).await, 4);
 }
 
 #[tokio::test]

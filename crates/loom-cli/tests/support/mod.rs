@@ -1,6 +1,11 @@
 //! What the tests of the command share: a deployment in a folder of its own, and the binary to run on it.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
+#![allow(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail as tests do"
+)]
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
