@@ -202,7 +202,11 @@ fn run_in(
     });
     let outcome = match ended.recv_timeout(deadline) {
         Ok(outcome) => outcome,
-        Err(RecvTimeoutError::Timeout) => failed(format!("hangs: no end after {deadline:?}")),
+        Err(RecvTimeoutError::Timeout) => {
+            // Whatever blocks its threads is left behind.
+            runtime.shutdown_background();
+            return failed(format!("hangs: no end after {deadline:?}"));
+        }
         Err(RecvTimeoutError::Disconnected) => failed("the case was lost to a panic".to_owned()),
     };
     runtime.shutdown_timeout(WIND_DOWN);

@@ -29,6 +29,13 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Sets [`max_kind_bytes`](Self::max_kind_bytes).
+    #[must_use]
+    pub fn with_max_kind_bytes(mut self, bytes: usize) -> Self {
+        self.max_kind_bytes = bytes;
+        self
+    }
+
     /// Sets [`max_payload_bytes`](Self::max_payload_bytes).
     #[must_use]
     pub fn with_max_payload_bytes(mut self, bytes: usize) -> Self {

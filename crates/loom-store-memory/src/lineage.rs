@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use async_trait::async_trait;
 use loom_spi::{
     Branch, BranchRegistry, Children, ExecutionId, Forget, Operation, Parent, ParentLink,
-    PlanEpoch, RecordLineage, RecordState, StoreError, StoreErrorKind,
+    PlanEpoch, RecordLineage, StoreError, StoreErrorKind,
 };
 
 use crate::MemoryStore;
@@ -107,12 +107,6 @@ impl MemoryStore {
         request.check()?;
         let (mut stripe, position) = self.stripes.write(&request.parent);
         stripe.admit(request.epoch)?;
-        let plan = stripe.plan;
-        stripe
-            .records
-            .get(&position)
-            .map_or_else(RecordState::new, |record| record.state(plan))
-            .admit_unsealed()?;
         let mut parents = self.parents.write(place(&request.child));
         let link = ParentLink::new(request.parent.clone(), request.label.as_str());
         match parents.links.get(&request.child) {

@@ -39,10 +39,9 @@ loom_conformance::event_store!(memory_with_tight_limits, Memory(tight()));
 /// The least that the cases ask of a store.
 #[cfg(test)]
 fn tight() -> Limits {
-    let mut limits = Limits::default()
+    Limits::default()
+        .with_max_kind_bytes(64)
         .with_max_payload_bytes(4096)
         .with_max_append_events(100)
-        .with_max_append_bytes(16 << 10);
-    limits.max_kind_bytes = 64;
-    limits
+        .with_max_append_bytes(16 << 10)
 }

@@ -42,10 +42,6 @@ impl Mutant {
         match self.fault {
             Fault::FloorIgnored => request.floor = None,
             Fault::RequireIgnored => request.require = Require::Nothing,
-            Fault::LineageUnwired if request.require == Require::Exists => {
-                let token = fencing.acquire_fence(request).await;
-                return token.inspect(|token| self.handed_out(&id, *token));
-            }
             Fault::TokenHandedOutTwice => {
                 if let Some(token) = known {
                     return Ok(token);

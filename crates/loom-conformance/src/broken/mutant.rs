@@ -94,36 +94,26 @@ impl Mutant {
                 _ => presented,
             },
             (Fault::FingerprintTruncated, Some(asked)) => Some(truncated(asked)),
-            (Fault::EpochNotAtomic, _) if operation == Operation::Append => {
-                PlanEpoch::admit(current().await?, presented).map_err(refused)?;
-                self.wait_for_a_look_under_another_plan(presented).await;
-                current().await?
-            }
+            // It was checked before.
+            (Fault::EpochNotAtomic, _) if operation == Operation::Append => current().await?,
             _ => presented,
         })
     }
 
-    /// Counts the looks under a plan.
-    fn look(&self, epoch: Option<PlanEpoch>) {
-        let mut notes = self.notes();
-        notes.looks = epoch.map(|epoch| match notes.looks {
-            Some((seen, looks)) if seen == epoch => (epoch, looks + 1),
-            _ => (epoch, 1),
-        });
-    }
-
-    /// Waits for the worst moment to go on, but not for ever.
-    async fn wait_for_a_look_under_another_plan(&self, than: Option<PlanEpoch>) {
+    /// Checks the plan of an append, and then takes its time: until somebody has looked at the execution under
+    /// another plan, but not for ever.
+    async fn check_and_dawdle(&self, request: &Append) -> Result<(), StoreError> {
+        let current = self.current_epoch().await?;
+        PlanEpoch::admit(current, request.epoch)
+            .map_err(|kind| StoreError::new(Operation::Append, kind))?;
         for _ in 0..300 {
-            if self
-                .notes()
-                .looks
-                .is_some_and(|(seen, looks)| Some(seen) != than && looks > 7)
-            {
-                return;
+            let looked = self.notes().looks.get(&request.id).copied();
+            if looked.is_some_and(|under| under != request.epoch) {
+                break;
             }
             pause().await;
         }
+        Ok(())
     }
 
     /// The error that is passed on in the place of the store's.
@@ -202,6 +192,9 @@ fn unsupported(operation: Operation, capability: &'static str) -> StoreError {
 impl EventStore for Mutant {
     async fn append(&self, mut request: Append) -> Result<Appended, StoreError> {
         request.id = self.id(request.id);
+        if self.fault == Fault::EpochNotAtomic {
+            self.check_and_dawdle(&request).await?;
+        }
         request.epoch = self.epoch(Operation::Append, request.epoch).await?;
         let done = self.append_wrongly(request).await;
         self.notes().appended |= done.is_ok();
@@ -218,7 +211,7 @@ impl EventStore for Mutant {
     async fn head(&self, mut request: Head) -> Result<Option<LogHead>, StoreError> {
         request.id = self.id(request.id);
         request.epoch = self.epoch(Operation::Head, request.epoch).await?;
-        self.look(request.epoch);
+        self.notes().looks.insert(request.id.clone(), request.epoch);
         let head = self.head_wrongly(request).await;
         head.map_err(|error| self.error(error))
     }

@@ -22,8 +22,8 @@ pub(super) struct Notes {
     pub(super) links: BTreeMap<ExecutionId, ParentLink>,
     pub(super) locations: Vec<ShardLocation>,
     pub(super) appended: bool,
-    /// The plan of the last look at a head, and how many there were under it.
-    pub(super) looks: Option<(PlanEpoch, u32)>,
+    /// The plan under which a head was looked at last.
+    pub(super) looks: BTreeMap<ExecutionId, Option<PlanEpoch>>,
 }
 
 /// Lets others run.

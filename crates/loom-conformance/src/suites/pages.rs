@@ -143,7 +143,10 @@ async fn what_comes_and_goes_between_pages_hides_nothing_else(cx: Cx) -> Verdict
         let last: Option<ExecutionId> = request.cursor.as_ref().map(|at| at.position().1.clone());
         let named = there.iter().position(|id| Some(id) == last.as_ref());
         for index in [named, Some(0)].into_iter().flatten() {
-            let gone = there.remove(index.min(there.len() - 1));
+            if index >= there.len() {
+                continue;
+            }
+            let gone = there.remove(index);
             cx.store().delete(Delete::new(gone)).await?;
         }
         let page = cx.store().list(request.clone()).await?;
