@@ -27,6 +27,8 @@ fn check(workspace: &Workspace) -> Result<(), String> {
         "deny",
         "--offline",
         "check",
+        // They are long, and most of what is shown are warnings. `cargo deny check` has them.
+        "--hide-inclusion-graph",
         "bans",
         "licenses",
         "sources",

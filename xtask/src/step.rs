@@ -129,16 +129,22 @@ impl Step {
                 "clippy",
                 "--workspace",
                 "--all-targets",
+                "--keep-going",
                 "--",
                 "-D",
                 "warnings",
             ]))
             .into(),
-            Self::Doc => {
-                run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
-                    .into()
-            }
-            Self::Doctest => run(&mut cargo(&["test", "--workspace", "--doc"])).into(),
+            Self::Doc => run(cargo(&["doc", "--workspace", "--no-deps", "--keep-going"])
+                .env("RUSTDOCFLAGS", "-D warnings"))
+            .into(),
+            Self::Doctest => run(&mut cargo(&[
+                "test",
+                "--workspace",
+                "--doc",
+                "--no-fail-fast",
+            ]))
+            .into(),
             Self::Conformance => conformance::run(workspace).into(),
             Self::Plans => plans::run(workspace, false).into(),
             Self::Test => tests(workspace).into(),
