@@ -38,7 +38,7 @@ impl Progress {
         };
         let bar = ProgressBar::with_draw_target(total, target).with_prefix(verb);
         let template = if total.is_some() {
-            "{prefix} {bar:32} {percent:>3}%  {msg}  ETA {eta}"
+            "{prefix} {bar:20} {percent:>3}%  ETA {eta:<4}  {msg}"
         } else {
             "{prefix} {spinner}  {msg}  {elapsed}"
         };

@@ -17,6 +17,7 @@ use crate::source::Source;
 #[derive(Debug)]
 pub(crate) struct Draft {
     path: PathBuf,
+    text: String,
     pub(crate) config: Config,
 }
 
@@ -32,12 +33,22 @@ impl Draft {
             let staged = stage(&path, &text)?;
             // Whoever comes second takes up the draft of whoever came first.
             match staged.persist_noclobber(&path) {
+                // Somebody else may have finished since it was looked whether there is a deployment.
+                Ok(_) if target.exists() => {
+                    remove(&path)?;
+                    return Err(already_there(target));
+                }
                 Ok(_) => sync_folder(&path)?,
                 Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Failure::io("write", &path, error.error)),
             }
         }
-        let mut config = Config::parse(&Source::read(&path, "draft of a deployment file")?)?;
+        let source = match Source::read(&path, "draft of a deployment file") {
+            // Another process has made it the deployment file and taken it away.
+            Err(_) if target.exists() => return Err(already_there(target)),
+            read => read?,
+        };
+        let mut config = Config::parse(&source)?;
         if config.shards.values().ne(urls) {
             return Err(Failure::refused(format!(
                 "an interrupted `loom init` of {} shards left `{}`, and this one asks for other shards",
@@ -49,14 +60,17 @@ impl Draft {
             ));
         }
         config.path = target.to_owned();
-        Ok(Self { path, config })
+        Ok(Self {
+            path,
+            text: source.text().to_owned(),
+            config,
+        })
     }
 
     /// Makes the draft the deployment file. Never replaces one.
     pub(crate) fn finish(self) -> Result<Config, Failure> {
         let target = &self.config.path;
-        let draft = Source::read(&self.path, "draft of a deployment file")?;
-        match stage(target, draft.text())?.persist_noclobber(target) {
+        match stage(target, &self.text)?.persist_noclobber(target) {
             Ok(_) => {}
             Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {
                 return Err(already_there(target));
@@ -64,8 +78,18 @@ impl Draft {
             Err(error) => return Err(Failure::io("write", target, error.error)),
         }
         sync_folder(target)?;
-        fs::remove_file(&self.path).map_err(|error| Failure::io("remove", &self.path, error))?;
+        remove(&self.path)?;
         Ok(self.config)
+    }
+}
+
+/// Removes a file that another process may have removed already.
+fn remove(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Failure::io("remove", path, error))
+        }
+        _ => Ok(()),
     }
 }
 
