@@ -14,6 +14,7 @@ use crate::record::{Holder, Record};
 use crate::writer::{Transaction, Work};
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl Fencing for SqliteStore {
     async fn acquire_fence(&self, request: AcquireFence) -> Result<FenceToken, StoreError> {
         let id = request.id.clone();

@@ -96,6 +96,9 @@ fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     })
 }
 
+/// How much each connection keeps in memory. The system keeps the file in memory too.
+const CACHE_KIB: u32 = 8192;
+
 fn connect(path: &Path, options: &Options, create: OpenFlags) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
     let connect = || {
@@ -106,7 +109,7 @@ fn connect(path: &Path, options: &Options, create: OpenFlags) -> Result<Connecti
             "PRAGMA synchronous = {};
              PRAGMA trusted_schema = OFF;
              PRAGMA temp_store = MEMORY;
-             PRAGMA cache_size = -16384;",
+             PRAGMA cache_size = -{CACHE_KIB};",
             options.durability.synchronous()
         ))?;
         Ok(connection)
@@ -152,8 +155,8 @@ fn initialize(connection: &Connection, options: &Options) -> Result<bool, rusqli
         connection.pragma_update(None, "user_version", SCHEMA_VERSION)?;
         Ok(true)
     })();
-    connection.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-    made
+    // When it was not made the connection is closed, and with it the transaction.
+    made.and_then(|made| connection.execute_batch("COMMIT").map(|()| made))
 }
 
 /// Checks what can be told from the header.

@@ -14,6 +14,7 @@ use crate::record;
 use crate::writer::{Transaction, Work};
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl PlanLedger for SqliteStore {
     async fn current(&self) -> Result<Option<PublishedPlan>, StoreError> {
         self.look(Operation::CurrentPlan, None, |reader| {

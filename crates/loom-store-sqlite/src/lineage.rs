@@ -14,6 +14,7 @@ use crate::record;
 use crate::writer::{Transaction, Work};
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl BranchRegistry for SqliteStore {
     async fn record_lineage(&self, request: RecordLineage) -> Result<(), StoreError> {
         let parent = request.parent.clone();

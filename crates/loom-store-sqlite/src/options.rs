@@ -66,10 +66,11 @@ impl Options {
     }
 
     /// How long to wait for another process that holds the file locked, before the answer is `Unavailable`.
-    /// Default 5 seconds; it is rounded down to milliseconds. A write waits that long once for every group of
+    /// Default 5 seconds, at most 24 days; more is taken as that. A write waits that long once for every group of
     /// writes ahead of it.
     pub fn with_busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
+        // SQLite counts milliseconds in 32 bits.
+        self.busy_timeout = timeout.min(Duration::from_secs(24 * 24 * 60 * 60));
         self
     }
 

@@ -201,7 +201,7 @@ pub(crate) fn head(row: &Row<'_>, at: usize) -> Result<Option<LogHead>, Failure>
 }
 
 /// Reads the columns `epoch, fingerprint`, the first of which is column `at`.
-pub(crate) fn plan(row: &Row<'_>, at: usize) -> Result<Option<PlanEpoch>, Failure> {
+pub(crate) fn plan(row: &Row<'_>, at: usize) -> Result<Option<PlanEpoch>, rusqlite::Error> {
     let Some(epoch) = row.get::<_, Option<i64>>(at)? else {
         return Ok(None);
     };

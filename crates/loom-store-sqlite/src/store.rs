@@ -68,7 +68,8 @@ impl SqliteStore {
         &self.path
     }
 
-    /// Finishes what was asked for before, moves everything into the file and closes it. Afterwards every operation is
+    /// Finishes what was asked for before, moves it into the file as far as no other handle still reads what it would
+    /// overwrite, and closes the file. Afterwards every operation is
     /// refused as `Unavailable`. Closing again does nothing.
     ///
     /// # Errors
@@ -137,6 +138,7 @@ impl SqliteStore {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl EventStore for SqliteStore {
     async fn append(&self, request: Append) -> Result<Appended, StoreError> {
         let id = request.id.clone();

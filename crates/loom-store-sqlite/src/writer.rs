@@ -104,7 +104,7 @@ impl Writer {
                 },
             )
             .with_source(error)),
-            // Somebody else closed it first.
+            // The thread ended before it got there. What it acknowledged is durable anyway.
             Err(_) => Ok(()),
         }
     }
@@ -126,20 +126,21 @@ fn run(connection: Connection, options: &Options, mut messages: mpsc::Receiver<M
         Ok(groups) => serve(groups, &mut messages),
         // The schema was found to be right when the file was opened, so something happened to it since. Everyone
         // who asks is told that the writer is gone.
-        Err(_) => None,
+        Err(_) => Vec::new(),
     };
-    // Other handles may be reading from the log: then it stays, and they clean up.
+    // Waits for nobody: what another handle still reads or writes is left to that handle.
     let closed = connection
-        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
         .and_then(|()| connection.close().map_err(|(_, error)| error));
-    if let Some(reply) = closing {
-        drop(reply.send(closed));
+    let mut closed = Some(closed);
+    for reply in closing {
+        drop(reply.send(closed.take().unwrap_or(Ok(()))));
     }
 }
 
-/// Makes changes until nobody can ask for more. Returns whoever waits for that, if anyone does.
-fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Option<CloseReply> {
-    let mut closing = None;
+/// Makes changes until nobody can ask for more. Returns who waits for that.
+fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Vec<CloseReply> {
+    let mut closing = Vec::new();
     let mut expected = 0;
     loop {
         let mut next = messages.try_recv();
@@ -155,7 +156,7 @@ fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Opti
                 Message::Change(task) => groups.add(task),
                 Message::Close(reply) => {
                     messages.close();
-                    closing.get_or_insert(reply);
+                    closing.push(reply);
                 }
             }
             if groups.is_full() {
@@ -169,10 +170,11 @@ fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Opti
                 }
             }
         }
-        expected = groups.len();
-        groups.commit();
-        // Those who were answered just now are likely to be back soon.
-        expected += messages.len();
+        let answers = groups.commit();
+        // Those who are answered now are likely to be back soon, to join those who came meanwhile. For a lone
+        // writer that is nobody but itself.
+        expected = answers.len() + messages.len();
+        answers.give();
     }
 }
 

@@ -1,7 +1,10 @@
 //! Group commit.
 
+use std::time::{Duration, Instant};
+use std::{mem, thread};
+
 use loom_spi::Limits;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, Statement};
 
 use super::memory::Memory;
 use super::statements::Statements;
@@ -9,7 +12,7 @@ use super::task::Task;
 use super::transaction::{Transaction, read_plan};
 use crate::Options;
 use crate::delete::reclaim;
-use crate::failure::{Failure, Fault, concerns_the_file};
+use crate::failure::{Fault, concerns_the_file};
 use crate::options::Clock;
 
 /// The most changes in one transaction.
@@ -25,6 +28,7 @@ pub(super) struct Groups<'c> {
     memory: Memory,
     limits: Limits,
     clock: Clock,
+    patience: Duration,
     waiting: Vec<Box<dyn Task>>,
     bytes: usize,
 }
@@ -43,12 +47,15 @@ impl<'c> Groups<'c> {
         connection: &'c Connection,
         options: &Options,
     ) -> Result<Self, rusqlite::Error> {
+        // From here on `lock` does the waiting.
+        connection.busy_timeout(Duration::ZERO)?;
         Ok(Self {
             connection,
             statements: Statements::new(connection)?,
             memory: Memory::default(),
             limits: options.limits,
             clock: options.clock.clone(),
+            patience: options.busy_timeout,
             waiting: Vec::with_capacity(MAX_CHANGES),
             bytes: 0,
         })
@@ -74,15 +81,21 @@ impl<'c> Groups<'c> {
         self.memory.garbage == Some(true)
     }
 
-    /// Makes the changes that are waiting and answers them, and removes some garbage.
-    pub(super) fn commit(&mut self) {
+    /// Makes the changes that are waiting, removes some garbage, and returns what to tell whom. A change that fails
+    /// by itself is answered before.
+    pub(super) fn commit(&mut self) -> Answers<'_> {
         self.bytes = 0;
-        let mut tasks = std::mem::take(&mut self.waiting);
-        let fault = self.make_durable(&mut tasks);
-        for task in tasks.drain(..) {
-            task.settle(fault.clone());
-        }
+        let mut tasks = mem::take(&mut self.waiting);
+        let fault = if tasks.is_empty() && !self.has_garbage() {
+            None
+        } else {
+            self.make_durable(&mut tasks)
+        };
         self.waiting = tasks;
+        Answers {
+            tasks: &mut self.waiting,
+            fault,
+        }
     }
 
     /// Makes the changes, and says what was in the way of all of them, if anything was. A change that fails by
@@ -118,14 +131,9 @@ impl<'c> Groups<'c> {
     }
 
     fn begin(&mut self) -> Result<(), Fault> {
-        let Statements {
-            begin,
-            data_version,
-            ..
-        } = &mut self.statements;
-        let version = begin
-            .execute([])
-            .and_then(|_| data_version.query_row([], |row| row.get(0)))
+        let statements = &mut self.statements;
+        let version = lock(&mut statements.begin, self.patience)
+            .and_then(|()| statements.data_version.query_row([], |row| row.get(0)))
             .map_err(before_commit)?;
         if self.memory.data_version != Some(version) {
             self.memory.clear();
@@ -141,10 +149,7 @@ impl<'c> Groups<'c> {
     ) -> Result<Attempt, Fault> {
         let plan = match self.memory.plan {
             Some(plan) => plan,
-            None => read_plan(self.connection).map_err(|failure| match failure {
-                Failure::Sqlite(error) => before_commit(error),
-                Failure::Refused(_) => before_commit(rusqlite::Error::InvalidQuery),
-            })?,
+            None => read_plan(self.connection).map_err(before_commit)?,
         };
         self.memory.plan = Some(plan);
         let mut transaction = Transaction {
@@ -207,6 +212,47 @@ impl<'c> Groups<'c> {
                 );
                 Err(Fault::new(error, known))
             }
+        }
+    }
+}
+
+/// What is left to do once a group is durable, or has failed.
+pub(super) struct Answers<'a> {
+    tasks: &'a mut Vec<Box<dyn Task>>,
+    fault: Option<Fault>,
+}
+
+impl Answers<'_> {
+    /// How many wait for one.
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Gives them.
+    pub(super) fn give(self) {
+        for task in self.tasks.drain(..) {
+            task.settle(self.fault.clone());
+        }
+    }
+}
+
+/// Takes the write lock. SQLite's own way of waiting for another process looks less and less often, in the end every
+/// 100 ms, and so hardly ever gets a turn beside a process that writes all the time.
+fn lock(begin: &mut Statement<'_>, patience: Duration) -> Result<(), rusqlite::Error> {
+    const OFTEN: Duration = Duration::from_micros(100);
+    const SELDOM: Duration = Duration::from_millis(1);
+    let mut pause = OFTEN;
+    let mut since = None;
+    loop {
+        match begin.execute([]) {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                if since.get_or_insert_with(Instant::now).elapsed() >= patience {
+                    return Err(error);
+                }
+                thread::sleep(pause);
+                pause = (pause * 2).min(SELDOM);
+            }
+            begun => return begun.map(drop),
         }
     }
 }

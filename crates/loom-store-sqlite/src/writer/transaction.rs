@@ -111,7 +111,7 @@ impl<'a, 'c> Transaction<'a, 'c> {
 }
 
 /// Reads the plan that the store is under.
-pub(super) fn read_plan(connection: &Connection) -> Result<Option<PlanEpoch>, Failure> {
+pub(super) fn read_plan(connection: &Connection) -> Result<Option<PlanEpoch>, rusqlite::Error> {
     let mut find = connection.prepare_cached(head::PLAN)?;
     let mut rows = find.query([])?;
     match rows.next()? {
