@@ -16,3 +16,4 @@ mod pages;
 #[cfg(unix)]
 mod read_only;
 mod several_handles;
+mod stored;
