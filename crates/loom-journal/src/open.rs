@@ -43,6 +43,7 @@ pub(crate) async fn open(
         seen => opening.take(seen.is_some(), started).await?,
     };
     let length = page.as_ref().map_or(1, |page| page.head.next_sequence);
+    let replay = Replay::of(page.as_ref().map_or(0, |page| page.head.next_sequence));
     let confirmed = Arc::new(LastWord::now());
     let mut log = Log {
         store: Arc::clone(&store),
@@ -53,7 +54,7 @@ pub(crate) async fn open(
         next_sequence: length,
         in_doubt: false,
         confirmed: Arc::clone(&confirmed),
-        replay: Replay::new(length),
+        replay,
     };
     if let (Some(page), None) = (&page, &outcome) {
         log.take_in(&page.events)?;

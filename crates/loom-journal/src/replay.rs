@@ -33,7 +33,8 @@ pub(crate) struct Record {
 }
 
 impl Replay {
-    pub(crate) fn new(end: u64) -> Self {
+    /// Of a log of this length; 0 when there is nothing to replay, because the log was just begun.
+    pub(crate) fn of(end: u64) -> Self {
         Self {
             next: 0,
             end,
