@@ -11,9 +11,9 @@ const FINE: u32 = 64;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum PlanWarning {
-    /// Some shard's fair share is less than 64 buckets, so that "within one bucket of fair" is a
-    /// lot: 4096 buckets are good for 64 equal shards; with 65 the fullest has 1.6 % too much,
-    /// with 1,000 22 %.
+    /// Some shard's fair share is less than 64 buckets, and no whole number of them, so that
+    /// "within one bucket of fair" is a lot: 4096 buckets are good for 64 equal shards; with 65
+    /// the fullest has 1.6 % too much, with 1,000 22 %.
     Coarse {
         /// Shards of weight above 0.
         shards: u32,
@@ -67,26 +67,24 @@ impl ShardPlan {
 
     fn coarse(&self) -> Option<PlanWarning> {
         let buckets = self.bucket_count();
-        let total: u64 = self.active().map(|shard| u64::from(shard.weight())).sum();
-        let least = self.active().map(|shard| u64::from(shard.weight())).min()?;
-        let split = |factor: u32| u64::from(buckets) * u64::from(factor) * least;
-        if split(1) >= u64::from(FINE) * total {
+        let weights = || self.active().map(|shard| u64::from(shard.weight()));
+        let (total, least): (u64, u64) = (weights().sum(), weights().min()?);
+        let is_fine =
+            |factor: u32| u64::from(buckets) * u64::from(factor) * least >= u64::from(FINE) * total;
+        let overload = weights().map(|weight| {
+            let share = u64::from(buckets) * weight;
+            ratio(share.next_multiple_of(total) - share, share)
+        });
+        let overload = overload.fold(0.0, f64::max);
+        // Everybody has exactly a fair share, however small that is.
+        if is_fine(1) || overload == 0.0 {
             return None;
         }
-        let overload = |weight: u32| {
-            let share = u64::from(buckets) * u64::from(weight);
-            let over = share.div_ceil(total) * total - share;
-            ratio(over, share)
-        };
         Some(PlanWarning::Coarse {
             shards: u32::try_from(self.active().count()).unwrap_or(u32::MAX),
             buckets,
-            overload: self
-                .active()
-                .map(|shard| overload(shard.weight()))
-                .fold(0.0, f64::max),
-            split: (2..=MAX_BUCKETS / buckets)
-                .find(|factor| split(*factor) >= u64::from(FINE) * total),
+            overload,
+            split: (2..=MAX_BUCKETS / buckets).find(|factor| is_fine(*factor)),
         })
     }
 }

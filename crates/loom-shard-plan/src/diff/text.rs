@@ -10,7 +10,12 @@ impl fmt::Display for PlanDiff {
         self.shard_table(f)?;
         self.move_list(f)?;
         self.legality(f)?;
-        self.rollback_plan(f)
+        // What cannot be taken needs no way back.
+        if self.is_legal() {
+            self.rollback_plan(f)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -32,12 +37,22 @@ impl PlanDiff {
         }
         writeln!(
             f,
-            "{} of {} buckets move ({:.1} %), {} settle, {} are reverted",
+            "{} of {} buckets move ({:.1} %), {} {}, {} {}",
             self.moved.len(),
             self.buckets(),
             100.0 * self.moved_fraction(),
             self.settled.len(),
-            self.reverted.len()
+            if self.settled.len() == 1 {
+                "settles"
+            } else {
+                "settle"
+            },
+            self.reverted.len(),
+            if self.reverted.len() == 1 {
+                "is reverted"
+            } else {
+                "are reverted"
+            },
         )
     }
 
@@ -96,12 +111,17 @@ impl PlanDiff {
     fn rollback_plan(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let back = self.rollback();
         if !back.is_empty() {
+            let (epoch, count) = (self.epochs.1.saturating_add(1), back.len());
+            let (buckets, them) = if count == 1 {
+                ("bucket", "it")
+            } else {
+                ("buckets", "them")
+            };
+            let are = if count == 1 { "it is" } else { "they are" };
             write!(
                 f,
-                "rollback: revert {} buckets ({back}) in epoch {}, settle them when they are \
-                 drained",
-                back.len(),
-                self.epochs.1.saturating_add(1)
+                "rollback: revert {count} {buckets} ({back}) in epoch {epoch}, settle {them} when \
+                 {are} drained"
             )?;
             for shard in self.joins() {
                 write!(f, "; shard {shard} is then empty and can leave")?;

@@ -4,6 +4,7 @@
 
 mod chain;
 mod decision_figures;
+mod examples;
 mod formats;
 mod mutation;
 mod rebalance;
