@@ -1,25 +1,21 @@
 //! `cargo xtask demo`: the main job, in commands that one can type oneself.
 
 use std::io::ErrorKind;
-use std::process::Command;
 
 use crate::report::say;
-use crate::workspace::{Workspace, run as run_command};
+use crate::workspace::{Build, Workspace, relative, run as run_command};
 
 const DEPLOYMENT: &str = "target/demo";
 const CONFIG: &str = "target/demo/loom.toml";
 
 /// Creates a deployment of four SQLite shards, runs the incident graph over it, and shows where things went.
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
-    run_command(&mut workspace.cargo(&["build", "--package", "loom-cli", "--bin", "loom"]))?;
-    let program = workspace.built("loom")?;
+    let program = workspace.build("loom-cli", "loom", Build::Alone)?;
     remove_earlier(workspace)?;
 
     let loom = |args: &str| {
-        let mut command = Command::new(&program);
-        command.args(args.split(' ')).current_dir(workspace.root());
         say(format_args!(""));
-        run_command(&mut command)
+        run_command(workspace.program(&program).args(args.split(' ')))
     };
     loom(&format!("init --shards 4 --dir {DEPLOYMENT}"))?;
     loom(&format!(
@@ -30,7 +26,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     say(format_args!(
         "\nNext, let the deployment grow while it is in use:\n\
          $ {} rebalance --shards 5 --yes --config {CONFIG}",
-        program.display()
+        relative(&program, workspace.root()).display()
     ));
     Ok(())
 }

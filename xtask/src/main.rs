@@ -15,7 +15,7 @@ mod workspace;
 use std::process::ExitCode;
 
 use args::Task;
-use workspace::Workspace;
+use workspace::{Build, Workspace};
 
 fn main() -> ExitCode {
     let task = match args::parse(std::env::args_os().skip(1)) {
@@ -32,8 +32,8 @@ fn main() -> ExitCode {
             true
         }
         Task::Test(selection) => test::run(&workspace, &selection),
-        Task::Conformance => report::single(conformance::run(&workspace)),
-        Task::Plans { bless } => report::single(plans::run(&workspace, bless)),
+        Task::Conformance => report::single(conformance::run(&workspace, Build::Alone)),
+        Task::Plans { bless } => report::single(plans::run(&workspace, Build::Alone, bless)),
         Task::Demo => report::single(demo::run(&workspace)),
     };
     if done {

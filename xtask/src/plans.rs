@@ -5,22 +5,20 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::lines;
 use crate::report::say;
-use crate::workspace::{Workspace, run as run_command};
+use crate::workspace::{Build, Workspace};
 
 const FOLDER: &str = "docs/examples/plans";
 
 /// Checks the plans; with `bless` writes what is derived from them.
-pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
-    run_command(&mut workspace.cargo(&["build", "--package", "loom-cli", "--bin", "loom"]))?;
-    let program = workspace.root().join(workspace.built("loom")?);
+pub(crate) fn run(workspace: &Workspace, build: Build, bless: bool) -> Result<(), String> {
+    let program = workspace.build("loom-cli", "loom", build)?;
     let loom = |args: &[&str]| {
-        let output = Command::new(&program)
+        let output = workspace
+            .program(&program)
             .args(args)
-            .current_dir(workspace.root())
             .output()
             .map_err(|error| format!("cannot run {}: {error}", program.display()))?;
         Ok(Ran {

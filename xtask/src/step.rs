@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::workspace::{Workspace, run};
+use crate::workspace::{Build, Workspace, run};
 use crate::{conformance, deny, plans, snapshots};
 
 /// One check. The tests come last but for what builds on them, so that their own closing lines stand
@@ -118,9 +118,9 @@ impl Step {
             })
     }
 
-    /// Runs it. `tests_passed` says whether the tests have passed in this run: only then is it known which
-    /// snapshots are used.
-    pub(crate) fn run(self, workspace: &Workspace, tests_passed: bool) -> Outcome {
+    /// Runs it. Programs are built in the way of `build`. `tests_passed` says whether the tests have passed in
+    /// this run: only then is it known which snapshots are used.
+    pub(crate) fn run(self, workspace: &Workspace, build: Build, tests_passed: bool) -> Outcome {
         let cargo = |args: &[&str]| workspace.cargo(args);
         match self {
             Self::Fmt => run(&mut cargo(&["fmt", "--all", "--check"])).into(),
@@ -145,8 +145,8 @@ impl Step {
                 "--no-fail-fast",
             ]))
             .into(),
-            Self::Conformance => conformance::run(workspace).into(),
-            Self::Plans => plans::run(workspace, false).into(),
+            Self::Conformance => conformance::run(workspace, build).into(),
+            Self::Plans => plans::run(workspace, build, false).into(),
             Self::Test => tests(workspace).into(),
             Self::Snapshots => {
                 let used = tests_passed.then(|| references(workspace));

@@ -5,10 +5,15 @@ use std::time::Instant;
 use crate::args::Selection;
 use crate::report::{self, Line};
 use crate::step::{Outcome, Step};
-use crate::workspace::Workspace;
+use crate::workspace::{Build, Workspace};
 
 /// Runs the steps, shows the summary, and says whether all is well.
 pub(crate) fn run(workspace: &Workspace, selection: &Selection) -> bool {
+    let build = if selection.steps.contains(&Step::Test) {
+        Build::WithTests
+    } else {
+        Build::Alone
+    };
     let mut lines: Vec<Line> = Vec::new();
     for &step in &selection.steps {
         report::heading(step);
@@ -16,7 +21,7 @@ pub(crate) fn run(workspace: &Workspace, selection: &Selection) -> bool {
             .iter()
             .any(|line| line.step == Step::Test && line.outcome == Outcome::Passed);
         let started = Instant::now();
-        let outcome = step.run(workspace, tests_passed);
+        let outcome = step.run(workspace, build, tests_passed);
         lines.push(Line {
             step,
             outcome,

@@ -51,15 +51,41 @@ impl Workspace {
             .is_ok_and(|status| status.success())
     }
 
-    /// Where cargo puts `binary` of this workspace: beside this program.
-    pub(crate) fn built(&self, binary: &str) -> Result<PathBuf, String> {
+    /// Builds a program of this workspace and says where it is.
+    pub(crate) fn build(
+        &self,
+        package: &str,
+        binary: &str,
+        build: Build,
+    ) -> Result<PathBuf, String> {
+        run(&mut match build {
+            Build::Alone => self.cargo(&["build", "--package", package, "--bin", binary]),
+            Build::WithTests => {
+                self.cargo(&["build", "--workspace", "--bins", "--tests", "--examples"])
+            }
+        })?;
+        // Cargo puts all of them into one folder.
         let this =
             env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-        let built = this.with_file_name(format!("{binary}{}", env::consts::EXE_SUFFIX));
-        Ok(built
-            .strip_prefix(&self.root)
-            .map_or(built.clone(), Path::to_path_buf))
+        Ok(this.with_file_name(format!("{binary}{}", env::consts::EXE_SUFFIX)))
     }
+
+    /// A program, run at the root.
+    pub(crate) fn program(&self, path: &Path) -> Command {
+        let mut command = Command::new(path);
+        command.current_dir(&self.root);
+        command
+    }
+}
+
+/// How a program is built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Build {
+    /// Quickly, with the features that it needs.
+    Alone,
+    /// As the tests are, with the features that the whole workspace needs: dependencies are then built once for
+    /// both.
+    WithTests,
 }
 
 /// Shows a command, runs it to its end, and says what went wrong with it.
@@ -75,9 +101,10 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
 /// A command as one would type it.
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
+    let folder = command.get_current_dir().unwrap_or(Path::new(""));
     let name = match program.file_stem() {
         Some(stem) if stem == "cargo" => stem.display().to_string(),
-        _ => program.display().to_string(),
+        _ => relative(program, folder).display().to_string(),
     };
     let mut words: Vec<String> = command
         .get_envs()
@@ -86,6 +113,11 @@ fn shown(command: &Command) -> String {
     words.push(name);
     words.extend(command.get_args().map(quoted));
     words.join(" ")
+}
+
+/// `path` as seen from `folder`.
+pub(crate) fn relative<'a>(path: &'a Path, folder: &Path) -> &'a Path {
+    path.strip_prefix(folder).unwrap_or(path)
 }
 
 fn quoted(word: &OsStr) -> String {
@@ -111,6 +143,18 @@ mod tests {
         assert_eq!(
             shown(&command),
             "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps"
+        );
+    }
+
+    #[test]
+    fn a_program_of_the_project_is_shown_as_seen_from_its_folder() {
+        let workspace = Workspace::from_environment();
+        let program = workspace.root().join("target/debug/loom");
+        let mut command = workspace.program(&program);
+        command.args(["init", "--dir", "target/my demo"]);
+        assert_eq!(
+            shown(&command),
+            "target/debug/loom init --dir 'target/my demo'"
         );
     }
 
