@@ -2,6 +2,8 @@
 //!
 //! `cargo bench -p loom-sharded-store --bench decorated`
 
+#![expect(clippy::unwrap_used, reason = "a benchmark may stop by panicking")]
+
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -17,7 +19,7 @@ type Store = Arc<dyn EventStore>;
 
 /// Every future of the memory store is ready at its first poll, and so is every one of the decorator's.
 fn now<F: Future>(future: F) -> F::Output {
-    future.now_or_never().expect("ready at the first poll")
+    future.now_or_never().unwrap()
 }
 
 fn bare() -> Store {
@@ -53,7 +55,9 @@ fn migrating(ids: &[ExecutionId]) -> Store {
     Arc::new(store)
 }
 
-const STORES: [(&str, fn() -> Store); 3] = [
+type Make = fn() -> Store;
+
+const STORES: [(&str, Make); 3] = [
     ("bare", bare),
     ("unplanned", unplanned),
     ("planned", planned),
@@ -106,7 +110,7 @@ fn one_thread(c: &mut Criterion) {
 }
 
 /// Appends of one event, into logs that are begun anew every now and then.
-fn appends(make: fn() -> Store, calls: u64) -> Duration {
+fn appends(make: Make, calls: u64) -> Duration {
     let mut spent = Duration::ZERO;
     let mut left = usize::try_from(calls).unwrap();
     while left > 0 {

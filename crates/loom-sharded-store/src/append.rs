@@ -57,12 +57,11 @@ impl Core {
                 side.append(request.clone())
             })
             .await;
-        match answer.as_ref().map_err(StoreError::kind) {
+        if let Err(StoreErrorKind::SequenceConflict { actual: 0, .. }) =
+            answer.as_ref().map_err(StoreError::kind)
+        {
             // There is no log, so that the fence to report first may be the one on the source.
-            Err(StoreErrorKind::SequenceConflict { actual: 0, .. }) => {
-                self.admit_by_source(sides, request, None).await?;
-            }
-            _ => {}
+            self.admit_by_source(sides, request, None).await?;
         }
         answer
     }

@@ -72,6 +72,9 @@ impl ShardedStoreBuilder {
 
     /// States which deployment this is: opening, and every later connection, then refuses a store that is not
     /// the shard it should be. Needs shards that keep a ledger.
+    ///
+    /// Default: the deployment that the shards name, and then all of them have to. A wiped server is noticed
+    /// only by those that are left.
     pub fn deployment(mut self, deployment: DeploymentId) -> Self {
         self.deployment = Some(deployment);
         self
@@ -123,6 +126,7 @@ impl ShardedStoreBuilder {
             cache_capacity,
         } = self;
         let mut planner = Planner::new(shards, deployment, connect)?;
+        planner.adopt_deployment().await?;
         for shard in planner.known.values() {
             planner.verify_unless_unused(shard).await?;
         }

@@ -20,6 +20,19 @@ const MOST: u32 = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Restarts(u32);
 
+/// Whether an operation changes nothing, so that it may be repeated whatever became of it.
+fn only_reads(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Read
+            | Operation::Head
+            | Operation::List
+            | Operation::Records
+            | Operation::Children
+            | Operation::Parent
+    )
+}
+
 /// Whether a difference of plans could be behind an error.
 pub(crate) fn concerns_plans(error: &StoreError) -> bool {
     matches!(
@@ -55,7 +68,7 @@ impl Core {
             StoreErrorKind::StalePlan { .. } => Remedy::Follow,
             StoreErrorKind::ShardBehind { .. } => Remedy::Raise,
             StoreErrorKind::Unavailable { outcome_known, .. } => Remedy::AskOthers {
-                may_repeat: *outcome_known,
+                may_repeat: *outcome_known || only_reads(error.operation()),
             },
             _ => return Err(error),
         };

@@ -170,12 +170,14 @@ pub(crate) async fn drain_of(routing: &Routing, bucket: u32) -> Result<BucketDra
         });
     };
     let source = sides.source;
-    let (mut executions, next) = source.left(filter, None, COUNTED).await?;
-    // A store may return fewer than it has, but then it says that there are more.
-    let (left, more) = match (executions.len(), next.is_some()) {
-        (0, true) => (1, true),
-        (left, more) => (left, more),
-    };
+    let (mut executions, mut next) = source.left(filter, None, COUNTED).await?;
+    while executions.is_empty()
+        && let Some(cursor) = next
+    {
+        // A page may be empty and not the last.
+        (executions, next) = source.left(filter, Some(cursor), COUNTED).await?;
+    }
+    let (left, more) = (executions.len(), next.is_some());
     executions.truncate(NAMED);
     let source = Some(source.id());
     Ok(BucketDrain {

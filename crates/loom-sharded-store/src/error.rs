@@ -20,6 +20,14 @@ pub enum OpenError {
         /// The number.
         shard: ShardId,
     },
+    /// One store was given as two shards.
+    #[error("shards {other} and {shard} are the same store: every shard needs a store of its own")]
+    SameStore {
+        /// The second of them.
+        shard: ShardId,
+        /// The first.
+        other: ShardId,
+    },
     /// Without a plan, executions are routed by `hash % shard_count`.
     #[error(
         "without a plan the shards are numbered from 0 without gaps: shard {found} is out of line"

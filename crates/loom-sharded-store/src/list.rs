@@ -184,3 +184,21 @@ impl Merge {
         (ListPage::new(executions, next), differing)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn each_shard_is_asked_for_twice_its_share_but_never_for_more_than_the_page() {
+        assert_eq!(share(256, 1), 256);
+        assert_eq!(share(256, 2), 256);
+        assert_eq!(share(256, 4), 128);
+        assert_eq!(share(256, 5), 103);
+        assert_eq!(share(20, 5), 20);
+        assert_eq!(share(256, 200), 64);
+        assert_eq!(share(1, 9), 1);
+        assert_eq!(share(usize::MAX, 3), usize::MAX.div_ceil(3));
+        assert_eq!(share(7, 0), 7);
+    }
+}

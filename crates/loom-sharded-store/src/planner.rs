@@ -43,6 +43,7 @@ impl Planner {
                     return Err(OpenError::MixedLedgers { with, without });
                 }
             });
+            refuse_same_store(&known, &shard)?;
             if known.insert(id, shard).is_some() {
                 return Err(OpenError::DuplicateShard { shard: id });
             }
@@ -58,6 +59,20 @@ impl Planner {
             connect,
             offers,
         })
+    }
+
+    /// Takes the deployment from the shards, if it was not stated and they name one: then they have to agree.
+    pub(crate) async fn adopt_deployment(&mut self) -> Result<(), StoreError> {
+        if self.deployment.is_some() || !self.offers.ledgers {
+            return Ok(());
+        }
+        for shard in self.known.values() {
+            if let Some(identity) = shard.identity().await? {
+                self.deployment = Some(identity.deployment);
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Connects to the shards of `plan` that are not known yet.
@@ -97,6 +112,7 @@ impl Planner {
                 what,
             });
         }
+        refuse_same_store(&self.known, &shard)?;
         self.verify_unless_unused(&shard).await?;
         self.known.insert(shard.id, shard);
         Ok(())
@@ -132,5 +148,20 @@ impl Planner {
             }
         }
         None
+    }
+}
+
+/// A store under two numbers would be moved to itself, and then removed.
+fn refuse_same_store(known: &BTreeMap<ShardId, Shard>, shard: &Shard) -> Result<(), OpenError> {
+    let same = |other: &&Shard| {
+        std::ptr::addr_eq(Arc::as_ptr(&other.store), Arc::as_ptr(&shard.store))
+            && other.id != shard.id
+    };
+    match known.values().find(same) {
+        Some(other) => Err(OpenError::SameStore {
+            shard: shard.id,
+            other: other.id,
+        }),
+        None => Ok(()),
     }
 }

@@ -306,3 +306,70 @@ pub(crate) fn belongs(placement: Placement, shard: ShardId, as_source: bool) -> 
         placement.destination() == shard
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use loom_spi::EventStore;
+    use loom_store_memory::MemoryStore;
+
+    use super::*;
+
+    fn known(count: u16) -> BTreeMap<ShardId, Shard> {
+        let ids = (0..count).map(ShardId);
+        let shard = |id| Shard {
+            id,
+            store: Arc::new(MemoryStore::new()) as Arc<dyn EventStore>,
+        };
+        ids.map(|id| (id, shard(id))).collect()
+    }
+
+    fn since_of(routing: &Routing, bucket: u32) -> u64 {
+        routing.sides_of_bucket(bucket).unwrap().since
+    }
+
+    #[test]
+    fn the_adopting_plan_routes_as_no_plan_does_and_others_do_not() {
+        for shards in 1..40 {
+            let plan = ShardPlan::adopting(shards).unwrap();
+            assert!(routes_as_unplanned(&plan, u64::from(shards)), "{shards}");
+        }
+        assert!(routes_as_unplanned(&ShardPlan::new(1).unwrap(), 1));
+        assert!(!routes_as_unplanned(&ShardPlan::new(2).unwrap(), 2));
+        assert!(!routes_as_unplanned(&ShardPlan::adopting(4).unwrap(), 2));
+        assert!(!routes_as_unplanned(&ShardPlan::adopting(3).unwrap(), 2));
+    }
+
+    #[test]
+    fn a_placement_dates_from_the_epoch_that_brought_it_while_no_epoch_is_missed() {
+        let known = known(2);
+        let plan = |plan: ShardPlan, before: Option<&Routing>| {
+            Routing::planned(Arc::new(plan), &known, before).unwrap()
+        };
+        let first = ShardPlan::with_buckets(1, 4).unwrap();
+        let moving = first
+            .rebalanced(2, loom_shard_plan::RebalanceOptions::default())
+            .unwrap();
+        let buckets: Vec<u32> = moving
+            .migrating()
+            .map(|migration| migration.bucket)
+            .collect();
+        let [one, other] = buckets[..] else {
+            panic!("{moving}")
+        };
+        let settled = plan(first, None);
+        assert!(settled.sides_of_bucket(one).is_none());
+
+        let began = plan(moving.clone(), Some(&settled));
+        assert_eq!((since_of(&began, one), since_of(&began, other)), (2, 2));
+        let turned = moving.reverted(one).unwrap();
+        let after = plan(turned.clone(), Some(&began));
+        assert_eq!((since_of(&after, one), since_of(&after, other)), (3, 2));
+        // An epoch that was missed may have moved anything.
+        let back = turned.reverted(one).unwrap();
+        let missed = plan(back, Some(&began));
+        assert_eq!((since_of(&missed, one), since_of(&missed, other)), (4, 4));
+        // Other buckets have other numbers.
+        let split = plan(turned.split(2).unwrap(), Some(&after));
+        assert_eq!(since_of(&split, one), 4);
+    }
+}

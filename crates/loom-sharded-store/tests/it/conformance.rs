@@ -239,7 +239,7 @@ impl HalfMoved {
 
     /// Moves every third execution that can be moved.
     async fn perhaps_move(&self, id: &ExecutionId) {
-        if self.calls.fetch_add(1, Ordering::Relaxed) % 3 == 0 {
+        if self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(3) {
             // Live ones stay.
             let _ = self.new.migrate_execution(id).await;
         }
@@ -341,14 +341,14 @@ impl Turning {
     async fn node(&self, id: Option<&ExecutionId>) -> &ShardedStore {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let node = &self.nodes[usize::from(call % 2 == 1)];
-        if call % 7 == 0 {
+        if call.is_multiple_of(7) {
             let plan = self.nodes[0].plan().unwrap();
             let buckets = plan.migrating().map(|migration| migration.bucket);
             let back = plan.reverted_all(buckets).unwrap();
             // Another call may have published first.
             let _ = self.nodes[0].publish(back).await;
         }
-        if let Some(id) = id.filter(|_| call % 3 == 0) {
+        if let Some(id) = id.filter(|_| call.is_multiple_of(3)) {
             let _alone = self.moving.write().await;
             let _ = node.migrate_execution(id).await;
         }

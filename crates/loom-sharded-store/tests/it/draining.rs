@@ -1,11 +1,15 @@
 //! Draining and settling.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt as _;
 use loom_shard_plan::{Placement, PlanError, RebalanceOptions, ShardId, ShardPlan};
 use loom_sharded_store::{PlanChangeError, ShardedStore};
 use loom_spi::{Delete, EventStore, ExecutionId, Head, Operation, StoreErrorKind};
 
-use crate::support::{Migrating, all_to, append, closed, id, kinds, on_shard_0, open, shards};
+use crate::support::{
+    Migrating, TestShard, all_to, append, closed, id, kinds, on_shard_0, open, shards,
+};
 
 /// An execution of some bucket.
 fn in_bucket(plan: &ShardPlan, bucket: u32, nth: usize) -> ExecutionId {
@@ -79,13 +83,35 @@ async fn a_large_remainder_is_counted_up_to_a_bound() {
     let counted: usize = split.buckets.iter().map(|bucket| bucket.left).sum();
     assert_eq!(counted, 300);
     let one = ShardPlan::with_buckets(1, 1).unwrap();
-    let shards = vec![at.shards[0].clone(), at.shards[1].clone()];
+    let shards = vec![Arc::clone(&at.shards[0]), Arc::clone(&at.shards[1])];
     let store = open(&shards, &all_to(&one, 1)).await;
     let drain = store.is_bucket_drained(0).await.unwrap();
     assert_eq!((drain.left, drain.more), (256, true));
     assert!(
         drain.to_string().contains("256 or more execution(s)"),
         "{drain}"
+    );
+}
+
+#[tokio::test]
+async fn a_source_that_answers_with_an_empty_page_and_a_next_one_is_asked_on() {
+    let shards = vec![
+        TestShard::with_empty_first_page(),
+        TestShard::without_ledger(),
+    ];
+    let at = Migrating::over(shards).await;
+    assert!(at.store.is_bucket_drained(3).await.unwrap().is_drained());
+    let order = in_bucket(&at.plan, 3, 0);
+    append(at.source(), &order, 0, &["placed"]).await.unwrap();
+    let drain = at.store.is_bucket_drained(3).await.unwrap();
+    assert_eq!(
+        (drain.left, drain.more, &drain.executions[0]),
+        (1, false, &order)
+    );
+    let listed = at.store.list(loom_spi::List::new(10)).await.unwrap();
+    assert!(
+        listed.executions.is_empty() && listed.next.is_some(),
+        "{listed:?}"
     );
 }
 
@@ -157,7 +183,10 @@ async fn one_execution_that_never_ends_holds_up_its_own_bucket_and_no_other() {
     let settled = at.store.settle_drained().await.unwrap();
     assert_eq!(settled.buckets, [0, 1, 2, 3, 4, 6, 7]);
     assert_eq!(settled.left.buckets.len(), 1);
-    assert_eq!(settled.left.buckets[0].executions, [endless.clone()]);
+    assert_eq!(
+        settled.left.buckets[0].executions,
+        std::slice::from_ref(&endless)
+    );
     assert_eq!(
         settled.epoch.unwrap().epoch,
         at.plan.epoch() + 1,

@@ -314,7 +314,7 @@ async fn swapped_or_wiped_shards_are_refused_by_their_identity() {
     let again = builder().shards(stores(&shards)).create().await.unwrap();
     assert_eq!(again.epoch(), created.epoch());
 
-    let swapped = [shards[1].clone(), shards[0].clone()];
+    let swapped = [Arc::clone(&shards[1]), Arc::clone(&shards[0])];
     let refused = builder().shards(stores(&swapped)).open().await.unwrap_err();
     let OpenError::Store(error) = &refused else {
         panic!("{refused}")
@@ -326,7 +326,7 @@ async fn swapped_or_wiped_shards_are_refused_by_their_identity() {
         ),
         "{error}"
     );
-    let wiped = [shards[0].clone(), TestShard::new()];
+    let wiped = [Arc::clone(&shards[0]), TestShard::new()];
     let refused = builder().shards(stores(&wiped)).open().await.unwrap_err();
     let OpenError::Store(error) = &refused else {
         panic!("{refused}")
@@ -336,6 +336,21 @@ async fn swapped_or_wiped_shards_are_refused_by_their_identity() {
         "{error}"
     );
     assert_eq!(error.shard(), Some(1));
+
+    // Also if nobody says which deployment it should be, since the shards do.
+    for wrong in [&swapped, &wiped] {
+        let refused = ShardedStore::builder()
+            .shards(stores(wrong))
+            .open()
+            .await
+            .unwrap_err();
+        assert!(matches!(refused, OpenError::Store(_)), "{refused}");
+    }
+    ShardedStore::builder()
+        .shards(stores(&shards))
+        .open()
+        .await
+        .unwrap();
 
     let other = DeploymentId::new("invoices").unwrap();
     let refused = ShardedStore::builder()
@@ -380,7 +395,7 @@ async fn a_shard_that_was_restored_from_an_old_backup_is_not_raised() {
         .publish(Publish::new(old, None))
         .await
         .unwrap();
-    let shards = [shards[0].clone(), restored.clone()];
+    let shards = [Arc::clone(&shards[0]), Arc::clone(&restored)];
     let store = ShardedStore::builder()
         .shards(stores(&shards))
         .open()
@@ -427,7 +442,7 @@ async fn a_running_process_reaches_a_shard_that_joined_after_it_started() {
         .shards
         .lock()
         .unwrap()
-        .insert("memory:2".to_owned(), shards[2].clone());
+        .insert("memory:2".to_owned(), Arc::clone(&shards[2]));
     let builder = || {
         ShardedStore::builder()
             .shards(stores(&shards[..2]))

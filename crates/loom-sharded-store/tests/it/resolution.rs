@@ -1,5 +1,7 @@
 //! Finding out on which side of a migrating bucket an execution is.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt as _;
 use loom_shard_plan::ShardPlan;
 use loom_sharded_store::ShardedStore;
@@ -110,7 +112,7 @@ async fn an_execution_that_moves_between_the_looks_is_found() {
     let order = id("order-7");
     append(at.source(), &order, 0, &["placed"]).await.unwrap();
     // After the first look at the destination, and before the one at the source.
-    let (source, destination) = (at.shards[0].clone(), at.shards[1].clone());
+    let (source, destination) = (Arc::clone(&at.shards[0]), Arc::clone(&at.shards[1]));
     let moved = order.clone();
     at.source().before(Operation::Head, move || {
         let copied = append(&destination.inner, &moved, 0, &["placed"]).now_or_never();

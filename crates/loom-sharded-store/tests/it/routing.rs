@@ -210,6 +210,20 @@ async fn stores_that_do_not_make_up_one_store_are_refused() {
         refused,
         OpenError::DuplicateShard { shard: ShardId(1) }
     ));
+    let same = TestShard::new();
+    let twice = [Arc::clone(&same), same];
+    let refused = ShardedStore::builder()
+        .shards(stores(&twice))
+        .open()
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        refused,
+        OpenError::SameStore {
+            shard: ShardId(1),
+            other: ShardId(0)
+        }
+    ));
     let refused = builder().shard(3, one()).open().await.unwrap_err();
     assert!(matches!(
         refused,

@@ -44,7 +44,7 @@ impl World {
     }
 }
 
-pub(crate) const SHARDS: usize = 4;
+pub(crate) const SHARDS: u16 = 4;
 const WRITERS: u64 = 3;
 
 fn run(scenario: Scenario, seed: u64) {

@@ -223,7 +223,7 @@ pub(crate) async fn plan(world: &World, mut random: Random) {
         let migrating: Vec<u32> = plan.migrating().map(|migration| migration.bucket).collect();
         let changed = if migrating.is_empty() {
             let members = 1 + random.below((1 << SHARDS) - 1);
-            let topology = (0..SHARDS as u16)
+            let topology = (0..SHARDS)
                 .filter(|shard| members >> shard & 1 == 1)
                 .try_fold(Topology::new(), |topology, shard| {
                     topology.joining(ShardId(shard), 1)

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 /// `xorshift64*`: the same numbers for the same seed, everywhere.
 #[derive(Clone, Debug)]
@@ -67,7 +67,11 @@ pub(crate) fn interleave(seed: u64, tasks: Vec<Pin<Box<dyn Future<Output = impl 
         let (task, woken) = &mut running[place];
         woken.0.store(false, Ordering::SeqCst);
         let waker = Waker::from(Arc::clone(woken));
-        if let Poll::Ready(_) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
+        if task
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_ready()
+        {
             drop(running.swap_remove(place));
         }
     }
