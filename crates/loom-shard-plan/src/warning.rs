@@ -11,9 +11,9 @@ const FINE: u32 = 64;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum PlanWarning {
-    /// Some shard's fair share is less than 64 buckets, and no whole number of them, so that
-    /// "within one bucket of fair" is a lot: 4096 buckets are good for 64 equal shards; with 65
-    /// the fullest has 1.6 % too much, with 1,000 22 %.
+    /// Some shard's fair share is less than 64 buckets, so that "within one bucket of fair" is a
+    /// lot: 4096 buckets are good for 64 equal shards; with 65 the fullest has 1.6 % too much,
+    /// with 1,000 22 %. Shares that happen to be whole now will not be after the next change.
     Coarse {
         /// Shards of weight above 0.
         shards: u32,
@@ -76,8 +76,7 @@ impl ShardPlan {
             ratio(share.next_multiple_of(total) - share, share)
         });
         let overload = overload.fold(0.0, f64::max);
-        // Everybody has exactly a fair share, however small that is.
-        if is_fine(1) || overload == 0.0 {
+        if is_fine(1) {
             return None;
         }
         Some(PlanWarning::Coarse {
