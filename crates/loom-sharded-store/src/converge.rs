@@ -193,8 +193,7 @@ impl Core {
                     expected: seen,
                 });
             }
-            Some(_) => {}
-            None => planner.verify(shard).await?,
+            _ => planner.verify(shard).await?,
         }
         if shard.publish(&publishable(plan), current).await? == Attempt::Taken {
             self.counters.shards_raised.count();
