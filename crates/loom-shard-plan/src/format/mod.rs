@@ -3,6 +3,7 @@
 mod assemble;
 mod binary;
 mod json;
+mod lines;
 mod text;
 
 use std::fmt;
