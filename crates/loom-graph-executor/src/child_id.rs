@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// The longest key, in bytes: as long as a label of the registry may be.
 const MAX_KEY_BYTES: usize = 255;
 /// Stands before the hash, and in no key that is taken as it is.
-const HASH_MARK: u8 = b'~';
+const HASH_MARK: char = '~';
 /// The hash: 128 bits in hexadecimal.
 const HASH_DIGITS: usize = 32;
 
@@ -50,33 +50,37 @@ impl<'a> ChildIds<'a> {
     }
 
     pub(crate) fn child(&mut self, key: &str) -> Result<ExecutionId, InvalidNodeKey> {
-        check_key(key)?;
+        // Most keys are of this kind, which is checked without decoding.
+        let is_plain = !key.is_empty() && key.bytes().all(is_plain);
+        if !is_plain {
+            check_characters(key)?;
+        }
+        // Neither part has a control character from here on, so only the length can be wrong.
+        let too_long = || InvalidNodeKey::TooLong { bytes: key.len() };
+        if key.len() > MAX_KEY_BYTES {
+            return Err(too_long());
+        }
         let id = &mut self.buffer;
         id.truncate(self.parent.len() + 1);
         id.push_str(key);
-        let is_plain = !key.bytes().any(|byte| byte == b'/' || byte == HASH_MARK);
-        // Neither part has a control character, so only the length can be wrong.
-        let too_long = |_| InvalidNodeKey::TooLong { bytes: key.len() };
-        if is_plain && id.len() <= ExecutionId::MAX_BYTES {
-            return ExecutionId::new(id).map_err(too_long);
+        let is_unambiguous = is_plain || !key.contains(['/', HASH_MARK]);
+        if is_unambiguous && id.len() <= ExecutionId::MAX_BYTES {
+            return ExecutionId::new(id).map_err(|_| too_long());
         }
-        let keep = id.floor_char_boundary(ExecutionId::MAX_BYTES - HASH_DIGITS - 1);
-        let (kept, mark) = (&id[..keep], char::from(HASH_MARK));
-        let hashed = format!("{kept}{mark}{:032x}", hash(self.parent, key));
-        ExecutionId::new(hashed).map_err(too_long)
+        let kept = &id[..id.floor_char_boundary(ExecutionId::MAX_BYTES - HASH_DIGITS - 1)];
+        let hashed = format!("{kept}{HASH_MARK}{:032x}", hash(self.parent, key));
+        ExecutionId::new(hashed).map_err(|_| too_long())
     }
 }
 
-fn check_key(key: &str) -> Result<(), InvalidNodeKey> {
+/// Printable ASCII that means nothing in an id.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'}') && byte != b'/'
+}
+
+fn check_characters(key: &str) -> Result<(), InvalidNodeKey> {
     if key.is_empty() {
         return Err(InvalidNodeKey::Empty);
-    }
-    if key.len() > MAX_KEY_BYTES {
-        return Err(InvalidNodeKey::TooLong { bytes: key.len() });
-    }
-    // Most keys are plain ASCII, which is checked without decoding.
-    if key.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
-        return Ok(());
     }
     match key.char_indices().find(|(_, c)| c.is_control()) {
         Some((offset, found)) => Err(InvalidNodeKey::ControlCharacter { offset, found }),

@@ -81,28 +81,31 @@ where
     // Nodes that settled since others on this thread had their turn.
     let mut in_a_row = 0;
     loop {
+        let mut settled = None;
         while branches.len() < options.limit
+            && settled.is_none()
             && let Some((number, lineage, request)) = run.next()
         {
             let branch = branch(dispatcher, registry, lineage, request);
-            if let Some((number, result)) = branches.enter(number, guarded(branch)) {
-                run.settle(number, outcome(result));
-                in_a_row += 1;
-                if in_a_row == YIELD_AFTER {
-                    in_a_row = 0;
-                    yield_now().await;
-                }
-            }
+            settled = branches.enter(number, guarded(branch));
         }
-        match poll_fn(|cx| branches.poll_next(cx)).await {
-            Some((number, result)) => run.settle(number, outcome(result)),
-            None => return Ok(run.into_outcome()),
+        if settled.is_none() {
+            settled = poll_fn(|cx| branches.poll_next(cx)).await;
+        }
+        let Some((number, result)) = settled else {
+            return Ok(run.into_outcome());
+        };
+        run.settle(number, outcome(result));
+        in_a_row += 1;
+        if in_a_row == YIELD_AFTER {
+            in_a_row = 0;
+            yield_now().await;
         }
     }
 }
 
-/// How many nodes may settle without waiting before other tasks on the thread get their turn: as many as Tokio lets
-/// a task take steps.
+/// How many nodes may settle before other tasks on the thread get their turn: as many as Tokio lets a
+/// task take steps.
 const YIELD_AFTER: usize = 128;
 
 async fn branch<D, R>(

@@ -38,8 +38,8 @@ pub(crate) struct Log {
 pub(crate) struct LastWord(Mutex<Instant>);
 
 impl LastWord {
-    pub(crate) fn now() -> Self {
-        Self(Mutex::new(Instant::now()))
+    pub(crate) fn at(at: Instant) -> Self {
+        Self(Mutex::new(at))
     }
 
     pub(crate) fn is_older_than(&self, limit: Duration) -> bool {

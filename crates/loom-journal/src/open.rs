@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use loom_spi::{
     AcquireFence, Append, DispatchRequest, EventStore, ExecutionId, ExecutionOutcome, FenceToken,
@@ -35,6 +36,7 @@ pub(crate) async fn open(
         page_events: options.page_events.max(1),
     };
     let seen = opening.look().await?;
+    let asked = Instant::now();
     let (fence, page, outcome) = match seen {
         Some(page) if page.head.is_closed() => {
             let outcome = last_outcome(&*store, id, page.head.next_sequence).await?;
@@ -44,7 +46,7 @@ pub(crate) async fn open(
     };
     let length = page.as_ref().map_or(1, |page| page.head.next_sequence);
     let replay = Replay::of(page.as_ref().map_or(0, |page| page.head.next_sequence));
-    let confirmed = Arc::new(LastWord::now());
+    let confirmed = Arc::new(LastWord::at(asked));
     let mut log = Log {
         store: Arc::clone(&store),
         id: id.clone(),
