@@ -191,6 +191,25 @@ fn a_second_growth_while_buckets_migrate_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn the_same_growth_again_while_buckets_migrate_is_done_already() {
+    let bench = Bench::with_shards(2);
+    bench.ok(&["rebalance", "--shards", "3", "--yes"]);
+    let plan = bench.ok(&["plan", "show"]);
+    let again = bench.json(&["rebalance", "--shards", "3", "--yes"]);
+    assert_eq!(
+        (&again["epoch"], &again["published"]),
+        (&2.into(), &false.into())
+    );
+    assert_eq!(again["migrating"], 1365);
+    let text = bench.ok(&["rebalance", "--shards", "3"]);
+    assert!(
+        text.contains("nothing to do") && text.contains("loom drain"),
+        "{text}"
+    );
+    assert_eq!(bench.ok(&["plan", "show"]), plan);
+}
+
+#[test]
 fn a_deployment_shrinks_only_when_that_is_meant() {
     let bench = Bench::with_shards(3);
     let lines = generated(200);

@@ -22,6 +22,11 @@ pub(super) async fn run(
     output: Output,
 ) -> Result<(), Failure> {
     let plan = deployment.plan()?;
+    if let Some(text) = under_way(&plan, args.shards) {
+        // Run again, for want of an answer perhaps: what was asked for is what is happening.
+        let diff = plan.diff(&plan).map_err(refusal)?;
+        return report(output, &plan, &diff, false, |_| text);
+    }
     let options = RebalanceOptions::default().allow_shrink(args.allow_shrink);
     let next = plan.rebalanced(args.shards, options).map_err(refusal)?;
     let diff = plan.diff(&next).map_err(refusal)?;
@@ -43,7 +48,17 @@ pub(super) async fn run(
     }
     confirm(args, output, &diff)?;
     create(deployment, &new).await?;
-    let published = deployment.store.publish(next.clone()).await?;
+    let published = deployment.store.publish(next.clone()).await.map_err(|error| {
+        let failure = Failure::from(error);
+        match new.len() {
+            0 => failure,
+            new => failure.context(format_args!(
+                "{} created and named in `{}`, but no plan that uses them was published; run it again to go on",
+                counted(new as u64, "shard"),
+                deployment.config.path.display()
+            )),
+        }
+    })?;
     for (shard, error) in &published.unreached {
         write_stderr(&format!(
             "warning: shard {shard} was not told yet ({error}); nothing more can be published before it is\n"
@@ -62,6 +77,27 @@ pub(super) async fn run(
             count(u64::from(next.bucket_count()))
         ));
         text
+    })
+}
+
+/// What to say when the deployment is on its way to that many shards already.
+fn under_way(plan: &ShardPlan, shards: u16) -> Option<String> {
+    let active = plan
+        .shards()
+        .iter()
+        .filter(|shard| shard.is_active())
+        .count();
+    let migrating = plan.migrating().count() as u64;
+    (migrating > 0 && active == usize::from(shards)).then(|| {
+        format!(
+            "nothing to do: the plan of epoch {} has {} already; {} still migrating, which `loom drain` brings to an end\n",
+            plan.epoch(),
+            counted(u64::from(shards), "shard"),
+            match migrating {
+                1 => "1 bucket is".to_owned(),
+                many => format!("{} buckets are", count(many)),
+            }
+        )
     })
 }
 
