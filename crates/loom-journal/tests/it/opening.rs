@@ -274,7 +274,17 @@ async fn a_lease_that_somebody_holds_is_respected() {
 
 #[tokio::test]
 async fn an_append_that_was_on_its_way_when_the_fence_was_taken_is_replayed_or_refused() {
-    for delivered_before in [true, false] {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Arrives {
+        BeforeTheFirstLook,
+        BeforeTheFence,
+        AfterTheFence,
+    }
+    for arrives in [
+        Arrives::BeforeTheFirstLook,
+        Arrives::BeforeTheFence,
+        Arrives::AfterTheFence,
+    ] {
         let (store, runs) = (FaultStore::new(), Counter::default());
         let first = open(&store).await.unwrap();
         store.fail(0, Fault::Delay);
@@ -284,15 +294,20 @@ async fn an_append_that_was_on_its_way_when_the_fence_was_taken_is_replayed_or_r
             result = counted(&first, "charge", 1, &runs) => panic!("it hangs: {result:?}"),
             () = store.crashed.notified() => {}
         }
-        if delivered_before {
-            assert_eq!(store.deliver().await, 1);
+        match arrives {
+            Arrives::BeforeTheFirstLook => assert_eq!(store.deliver().await, 1),
+            Arrives::BeforeTheFence => store.deliver_before_fence.store(true, Ordering::SeqCst),
+            Arrives::AfterTheFence => {}
         }
         let second = open(&store).await.unwrap();
-        if !delivered_before {
-            assert_eq!(store.deliver().await, 0, "the fence keeps it out");
-        }
+        assert_eq!(store.deliver().await, 0, "the fence keeps it out");
         counted(&second, "charge", 1, &runs).await.unwrap();
-        assert_eq!(runs.count(), if delivered_before { 1 } else { 2 });
+        let expected = if arrives == Arrives::AfterTheFence {
+            2
+        } else {
+            1
+        };
+        assert_eq!(runs.count(), expected, "{arrives:?}");
         second.complete(&()).await.unwrap();
         assert_eq!(store.events(&id("order-7")).await.len(), 3);
     }

@@ -1,16 +1,16 @@
 //! A store that fails on demand, and small helpers.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use loom_journal::{ExecutionJournal, JournalError, JournalOptions};
 use loom_spi::{
-    Append, Appended, Capabilities, Delete, Deleted, DispatchRequest, Event, EventStore,
-    EventStoreExt, ExecutionId, Head, List, ListPage, LogHead, Operation, Read, ReadPage,
-    StoreError, StoreErrorKind,
+    AcquireFence, Append, Appended, Capabilities, Delete, Deleted, DispatchRequest, Event,
+    EventStore, EventStoreExt, ExecutionId, FenceToken, Fencing, Head, List, ListPage, LogHead,
+    Operation, Read, ReadPage, ReleaseLease, RenewLease, StoreError, StoreErrorKind,
 };
 use loom_store_memory::MemoryStore;
 use tokio::sync::Notify;
@@ -53,6 +53,7 @@ pub(crate) struct FaultStore {
     fencing: bool,
     faults: Mutex<Vec<(usize, Fault)>>,
     delayed: Mutex<Vec<Append>>,
+    pub(crate) deliver_before_fence: AtomicBool,
     pub(crate) appends: AtomicUsize,
     pub(crate) reads: AtomicUsize,
     /// Told when a crash fault is reached.
@@ -74,6 +75,7 @@ impl FaultStore {
             fencing,
             faults: Mutex::default(),
             delayed: Mutex::default(),
+            deliver_before_fence: AtomicBool::new(false),
             appends: AtomicUsize::new(0),
             reads: AtomicUsize::new(0),
             crashed: Notify::new(),
@@ -172,10 +174,27 @@ impl EventStore for FaultStore {
 
     fn capabilities(&self) -> Capabilities<'_> {
         let mut capabilities = self.inner.capabilities();
-        if !self.fencing {
-            capabilities.fencing = None;
-        }
+        capabilities.fencing = self.fencing.then_some(self);
         capabilities
+    }
+}
+
+#[async_trait]
+impl Fencing for FaultStore {
+    /// What is on its way arrives just before the fence is taken.
+    async fn acquire_fence(&self, request: AcquireFence) -> Result<FenceToken, StoreError> {
+        if self.deliver_before_fence.load(Ordering::SeqCst) {
+            self.deliver().await;
+        }
+        self.inner.acquire_fence(request).await
+    }
+
+    async fn renew_lease(&self, request: RenewLease) -> Result<(), StoreError> {
+        self.inner.renew_lease(request).await
+    }
+
+    async fn release_lease(&self, request: ReleaseLease) -> Result<(), StoreError> {
+        self.inner.release_lease(request).await
     }
 }
 
