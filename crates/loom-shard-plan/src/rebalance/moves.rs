@@ -177,23 +177,19 @@ impl<'a> Moves<'a> {
 }
 
 /// Where to take `len` buckets from the end of one of the runs, all of which are longer: at the
-/// best neighbour, from the shortest run, near the last bucket.
+/// best neighbour, from the shortest run, near the last bucket. The runs come in that order.
 fn best_cut(runs: &[Run], len: u32, loose: &Bits, wanted: impl Fn(u32) -> bool) -> Option<u32> {
-    let ends = runs.iter().flat_map(|run| {
-        let end = run.first + run.len;
-        [
-            (run.len, end - len, Some(end)),
-            (run.len, run.first, run.first.checked_sub(1)),
-        ]
-    });
-    let best = ends.max_by_key(|(run, first, neighbour)| {
-        // What moves too merges with the cut; what belongs to a receiver probably will.
-        let quality = match neighbour {
-            Some(bucket) if loose.has(*bucket) => 2,
-            Some(bucket) if wanted(*bucket) => 1,
-            _ => 0,
-        };
-        (quality, Reverse(*run), *first)
-    });
-    best.map(|(_, first, _)| first)
+    // Where a cut starts, and the bucket beside it; none has the number below 0.
+    let ends = || {
+        runs.iter().flat_map(|run| {
+            let end = run.first + run.len;
+            [(end - len, end), (run.first, run.first.wrapping_sub(1))]
+        })
+    };
+    // What moves too merges with the cut; what belongs to a receiver probably will.
+    let merges = ends().find(|(_, beside)| loose.has(*beside));
+    let best = merges
+        .or_else(|| ends().find(|(_, beside)| wanted(*beside)))
+        .or_else(|| ends().next());
+    best.map(|(first, _)| first)
 }

@@ -30,33 +30,40 @@ impl Run {
         shards: usize,
         place: impl Fn(Slot) -> u16,
     ) -> (Vec<Self>, Vec<Holding>) {
-        let mut runs = Vec::with_capacity(256);
+        let mut runs = Vec::with_capacity(table.len());
         let mut holdings = vec![Holding::default(); shards];
+        let mut add = |first, len, owner, pinned| {
+            runs.push(Self {
+                first,
+                len,
+                owner,
+                pinned,
+            });
+            let holding = &mut holdings[usize::from(owner)];
+            holding.total += len;
+            if pinned {
+                holding.pinned += len;
+            } else {
+                holding.runs += 1;
+            }
+        };
         let mut first = 0_u32;
         for same_owner in table.chunk_by(|a, b| a.to() == b.to()) {
             let end = first + length(same_owner);
-            let Some(owner) = same_owner.first().map(|slot| place(*slot)) else {
-                continue;
-            };
-            while first < end {
-                let (next, is_pinned) = pinned.map_or((end, false), |bits| {
-                    let is_pinned = bits.has(first);
-                    let next = (first + 1..end).find(|bucket| bits.has(*bucket) != is_pinned);
-                    (next.unwrap_or(end), is_pinned)
-                });
-                let len = next - first;
-                runs.push(Self {
-                    first,
-                    len,
-                    owner,
-                    pinned: is_pinned,
-                });
-                let holding = &mut holdings[usize::from(owner)];
-                holding.total += len;
-                holding.pinned += if is_pinned { len } else { 0 };
-                holding.runs += u32::from(!is_pinned);
-                first = next;
+            let owner = place(same_owner[0]);
+            match pinned {
+                None => add(first, end - first, owner, false),
+                Some(pinned) => {
+                    while first < end {
+                        let is_pinned = pinned.has(first);
+                        let next = (first + 1..end).find(|next| pinned.has(*next) != is_pinned);
+                        let next = next.unwrap_or(end);
+                        add(first, next - first, owner, is_pinned);
+                        first = next;
+                    }
+                }
             }
+            first = end;
         }
         (runs, holdings)
     }
