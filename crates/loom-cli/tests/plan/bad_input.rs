@@ -47,7 +47,7 @@ fn a_plan_with_a_mistake_is_refused_at_line_and_column() {
         (
             "2048-4095: 1",
             "2047-4095: 1",
-            "bad.plan:7:6",
+            "bad.plan:7:1",
             "expected 2048",
         ),
         (
