@@ -7,7 +7,7 @@ use loom_spi::{DeploymentId, EventStore};
 
 use crate::core::Core;
 use crate::first_plan;
-use crate::planner::Planner;
+use crate::planner::{Planner, Unused};
 use crate::routing::Routing;
 use crate::shard::Shard;
 use crate::{Connect, OpenError, ShardedStore};
@@ -142,7 +142,7 @@ impl ShardedStoreBuilder {
                 Routing::unplanned(&planner.known)?
             }
             Some(plan) => {
-                planner.connect_missing(&plan).await?;
+                planner.connect_missing(&plan, Unused::Refused).await?;
                 for shard in planner.known.values() {
                     if plan.shard(shard.id).is_some() {
                         planner.verify(shard).await?;

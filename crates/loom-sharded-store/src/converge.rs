@@ -7,7 +7,7 @@ use loom_spi::{Operation, PlanEpoch, StoreError, StoreErrorKind};
 
 use crate::core::Core;
 use crate::ledger::{Attempt, publishable};
-use crate::planner::Planner;
+use crate::planner::{Planner, Unused};
 use crate::routing::Routing;
 use crate::shard::Shard;
 use crate::{OpenError, PlanChangeError};
@@ -208,7 +208,7 @@ impl Core {
         planner: &mut Planner,
         plan: Arc<ShardPlan>,
     ) -> Result<(), OpenError> {
-        planner.connect_missing(&plan).await?;
+        planner.connect_missing(&plan, Unused::Refused).await?;
         let now = self.current.load_full();
         let next = Arc::new(Routing::planned(plan, &planner.known, Some(&now))?);
         if self.offers.ledgers {

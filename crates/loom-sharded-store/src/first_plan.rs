@@ -7,7 +7,7 @@ use loom_spi::{List, PlanEpoch};
 
 use crate::OpenError;
 use crate::ledger::{Attempt, publishable};
-use crate::planner::Planner;
+use crate::planner::{Planner, Unused};
 use crate::routing::{plan_epoch, routes_as_unplanned};
 
 /// The newest plan that a shard holds. If none holds one, the plan that was given is published as the first.
@@ -59,20 +59,8 @@ async fn newest(planner: &Planner) -> Result<Option<(PlanEpoch, Arc<ShardPlan>)>
 
 /// On the lowest shard first: of two processes that come with different plans, one wins.
 async fn publish_first(planner: &mut Planner, plan: &Arc<ShardPlan>) -> Result<(), OpenError> {
-    planner.connect_missing(plan).await?;
-    let shards = planner.known.len();
-    if !routes_as_unplanned(plan, shards as u64) {
-        for shard in planner.known.values() {
-            let page = shard.store.list(List::new(1)).await;
-            let page = page.map_err(|error| error.with_shard(shard.id.get()))?;
-            if !page.executions.is_empty() || page.next.is_some() {
-                return Err(OpenError::ReroutesUnplanned {
-                    shard: shard.id,
-                    shards,
-                });
-            }
-        }
-    }
+    planner.connect_missing(plan, Unused::Refused).await?;
+    refuse_hidden(planner, plan).await?;
     let published = publishable(plan);
     for id in plan.shards().iter().map(loom_shard_plan::Shard::id) {
         let Some(shard) = planner.known.get(&id) else {
@@ -88,6 +76,28 @@ async fn publish_first(planner: &mut Planner, plan: &Arc<ShardPlan>) -> Result<(
                 let given = published.epoch;
                 return Err(OpenError::NotPublished { given, current });
             }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a first plan that would not find what is there: it has to route as its shards have been routed to
+/// so far, and every shard that it leaves out has to be empty; or all shards are.
+async fn refuse_hidden(planner: &Planner, plan: &ShardPlan) -> Result<(), OpenError> {
+    let shards = plan.shards().len();
+    let routes_alike = routes_as_unplanned(plan, shards as u64);
+    for shard in planner.known.values() {
+        if routes_alike && plan.shard(shard.id).is_some() {
+            continue;
+        }
+        let page = shard.store.list(List::new(1)).await;
+        let page = page.map_err(|error| error.with_shard(shard.id.get()))?;
+        if !page.executions.is_empty() || page.next.is_some() {
+            let shards = planner.known.len();
+            return Err(OpenError::ReroutesUnplanned {
+                shard: shard.id,
+                shards,
+            });
         }
     }
     Ok(())

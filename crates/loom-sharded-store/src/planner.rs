@@ -19,6 +19,15 @@ pub(crate) struct Planner {
     pub(crate) offers: Offers,
 }
 
+/// What to think of a store that has no identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unused {
+    /// It is about to become a shard.
+    Taken,
+    /// It should have one.
+    Refused,
+}
+
 impl Planner {
     /// The shards that a store is opened with: at least one, each under its own number, and either all with
     /// a ledger or none.
@@ -75,8 +84,13 @@ impl Planner {
         Ok(())
     }
 
-    /// Connects to the shards of `plan` that are not known yet.
-    pub(crate) async fn connect_missing(&mut self, plan: &ShardPlan) -> Result<(), OpenError> {
+    /// Connects to the shards of `plan` that are not known yet. Unused stores are taken only if `unused` says
+    /// so: once a plan that names a shard is published, an unused store in its place is another one.
+    pub(crate) async fn connect_missing(
+        &mut self,
+        plan: &ShardPlan,
+        unused: Unused,
+    ) -> Result<(), OpenError> {
         for shard in plan.shards().iter().map(loom_shard_plan::Shard::id) {
             if self.known.contains_key(&shard) {
                 continue;
@@ -89,7 +103,11 @@ impl Planner {
                 .connect(shard, location.as_deref())
                 .await
                 .map_err(|source| OpenError::Connect { shard, source })?;
-            self.admit(Shard { id: shard, store }).await?;
+            let shard = Shard { id: shard, store };
+            if unused == Unused::Refused {
+                self.verify(&shard).await?;
+            }
+            self.admit(shard).await?;
         }
         Ok(())
     }

@@ -30,9 +30,10 @@ impl ShardedStore {
     /// the move. Several movers may work on the same execution.
     ///
     /// Moves what cannot change meanwhile: an execution that is closed, or one that has nothing but its
-    /// first event and was never fenced. Of the latter the caller has to know that *no other process* starts
-    /// or deletes it during the move; within this process they wait for each other. The highest fence token
-    /// of a closed execution goes along, so that whoever was fenced out stays out. Its leases do not.
+    /// first event and was never fenced. The caller has to know that *no other process* starts, fences or
+    /// deletes it, or records branches of it, until the move is done; within this process they wait for each
+    /// other. The highest fence token of a closed execution goes along, so that whoever was fenced out stays
+    /// out. Its leases do not.
     ///
     /// # Errors
     /// [`MigrateError`] says what is in the way and what to do about it.
@@ -42,9 +43,6 @@ impl ShardedStore {
     /// may still take effect. Call it again before an execution that was not started yet is.
     pub async fn migrate_execution(&self, id: &ExecutionId) -> Result<Migrated, MigrateError> {
         let hash = id.route_hash();
-        // Kept when the move starts again under a newer plan: nobody in this process may start an execution
-        // whose move is half done.
-        let mut alone = None;
         let moved: Result<Result<Migrated, MigrateError>, StoreError> =
             restarting!(self.core, |routing| match routing.route(hash) {
                 Route::Settled(side) => match self.core.look(MIGRATE, id, side).await {
@@ -52,15 +50,10 @@ impl ShardedStore {
                     Ok(None) => Ok(Err(not_found(id).into())),
                     Err(error) => Err(error),
                 },
-                Route::Migrating(sides) => {
-                    if alone.is_none() {
-                        alone = Some(self.core.moves.alone(id).await);
-                    }
-                    match Box::pin(self.core.migrate(sides, id)).await {
-                        Err(MigrateError::Store(error)) => Err(error),
-                        answer => Ok(answer),
-                    }
-                }
+                Route::Migrating(sides) => match Box::pin(self.core.migrate(sides, id)).await {
+                    Err(MigrateError::Store(error)) => Err(error),
+                    answer => Ok(answer),
+                },
             });
         moved?
     }
@@ -93,6 +86,7 @@ pub enum Migrated {
 
 impl Core {
     async fn migrate(&self, sides: Sides<'_>, id: &ExecutionId) -> Result<Migrated, MigrateError> {
+        let _alone = self.moves.alone(id).await;
         self.cache.remove(id);
         let Sides {
             source,

@@ -10,7 +10,7 @@ use super::Published;
 use crate::core::Core;
 use crate::drain::report_of;
 use crate::ledger::{Attempt, publishable};
-use crate::planner::Planner;
+use crate::planner::{Planner, Unused};
 use crate::routing::{Routing, plan_epoch, routes_as_unplanned};
 use crate::shard::Shard;
 use crate::{BucketDrain, OpenError, PlanChangeError};
@@ -60,7 +60,9 @@ impl Core {
         next: Arc<ShardPlan>,
     ) -> Result<Published, PlanChangeError> {
         let epoch = plan_epoch(&next);
-        planner.connect_missing(&next).await?;
+        planner.connect_missing(&next, Unused::Taken).await?;
+        // Whether it can be routed by is known before it is decided.
+        Routing::planned(Arc::clone(&next), &planner.known, Some(routing))?;
         let mut unreached = Vec::new();
         if self.offers.ledgers {
             self.prepare_shards(planner, routing, &next).await?;
@@ -206,7 +208,11 @@ async fn give(shard: &Shard, plan: &PublishedPlan, joins: bool) -> Result<(), Pl
     for _ in 0..ATTEMPTS {
         let current = shard.epoch().await?;
         match current {
-            Some(found) if found.epoch >= plan.epoch.epoch => return Ok(()),
+            Some(found) if found == plan.epoch || found.epoch > plan.epoch.epoch => return Ok(()),
+            // A rival that nobody decided on.
+            Some(found) if found.epoch == plan.epoch.epoch => {
+                return Err(PlanChangeError::Lost { current });
+            }
             Some(found) if found.epoch + 1 < plan.epoch.epoch && !joins => {
                 let (shard, expected) = (shard.id, plan.epoch);
                 return Err(PlanChangeError::FarBehind {

@@ -251,9 +251,9 @@ async fn a_cached_source_is_not_used_after_its_bucket_has_settled() {
         .publish(all_to(&at.store.plan().unwrap(), 0))
         .await
         .unwrap();
-    let looks = at.store.stats().looks;
+    at.source().take_calls();
     assert_eq!(kinds(&at.store, &order).await, ["again"]);
-    assert_eq!(at.store.stats().looks, looks + 2);
+    assert_eq!(at.source().take_calls(), [Operation::Head], "resolved anew");
 }
 
 #[tokio::test]

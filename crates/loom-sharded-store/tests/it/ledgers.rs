@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
-use loom_shard_plan::{RebalanceOptions, ShardId, ShardPlan};
+use loom_shard_plan::{HashFunction, RebalanceOptions, ShardId, ShardPlan, Topology};
 use loom_sharded_store::{Connect, OpenError, PlanChangeError, ShardedStore};
 use loom_spi::{
     AcquireFence, Append, BoxError, DeploymentId, EventStore, EventStoreExt as _, ExecutionId,
@@ -505,6 +505,71 @@ async fn a_node_that_cannot_reach_a_new_shard_says_so_with_the_refusal_that_it_m
     let source = std::error::Error::source(&error).unwrap();
     let cause = std::error::Error::source(source).unwrap().to_string();
     assert!(cause.contains("shard 2, which was not given"), "{cause}");
+}
+
+/// S21, for a shard that a running process connects to.
+#[tokio::test]
+async fn a_wiped_server_in_the_place_of_a_shard_that_joined_is_not_written_to() {
+    let shards = shards(3);
+    let deployment = DeploymentId::new("orders").unwrap();
+    let network = Network::default();
+    let put = |shard: &Arc<TestShard>| {
+        let mut there = network.shards.lock().unwrap();
+        there.insert("memory:2".to_owned(), Arc::clone(shard));
+    };
+    let builder = || {
+        let builder = ShardedStore::builder().shards(stores(&shards[..2]));
+        builder
+            .deployment(deployment.clone())
+            .connect(network.clone())
+    };
+    let plan = ShardPlan::new(2).unwrap();
+    let node = builder().plan(plan.clone()).create().await.unwrap();
+    let other = builder().open().await.unwrap();
+    put(&shards[2]);
+    node.record_locations(vec![ShardLocation::new(2, "memory:2")])
+        .await
+        .unwrap();
+    node.publish(grown(&plan, 3)).await.unwrap();
+    let wiped = TestShard::new();
+    put(&wiped);
+    let error = append(&other, &id("order-7"), 0, &["placed"])
+        .await
+        .unwrap_err();
+    let mut causes = std::iter::successors(std::error::Error::source(&error), |e| e.source());
+    let wrong = |cause: &dyn std::error::Error| cause.to_string().contains("expected shard 2 of");
+    assert!(causes.any(wrong), "{error:?}");
+    assert_eq!(wiped.inner.identity().await.unwrap(), None);
+    assert_eq!(wiped.inner.current().await.unwrap(), None);
+    put(&shards[2]);
+    append(&other, &id("order-7"), 0, &["placed"])
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_plan_that_cannot_be_routed_by_is_refused_before_it_is_decided() {
+    let shards = shards(1);
+    let store = ShardedStore::builder()
+        .shards(stores(&shards))
+        .open()
+        .await
+        .unwrap();
+    let fnv = ShardPlan::first(&Topology::equal(1), 8, HashFunction::Fnv1a64).unwrap();
+    let refused = store.publish(fnv).await.unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            PlanChangeError::Shards(OpenError::HashFunction { .. })
+        ),
+        "{refused}"
+    );
+    assert_eq!(epochs(&shards).await, [None]);
+    store
+        .publish(ShardPlan::adopting(1).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(epochs(&shards).await, [Some(1)]);
 }
 
 #[tokio::test]

@@ -281,8 +281,22 @@ async fn a_first_plan_that_would_look_elsewhere_for_what_is_there_is_refused() {
     );
     assert_eq!(shards[0].inner.current().await.unwrap(), None);
 
+    // One that leaves out a shard which is not empty, and one that leaves out an empty one.
+    let fewer = ShardPlan::adopting(2).unwrap();
+    let builder = ShardedStore::builder().shards(stores(&shards)).plan(fewer);
+    let refused = builder.open().await.unwrap_err();
+    assert!(matches!(
+        refused,
+        OpenError::ReroutesUnplanned {
+            shard: ShardId(2),
+            ..
+        }
+    ));
     let same = ShardPlan::adopting(3).unwrap();
-    let planned = open(&shards, &same).await;
+    let builder = ShardedStore::builder()
+        .shards(stores(&shards))
+        .shard(3, TestShard::new());
+    let planned = builder.plan(same).open().await.unwrap();
     for id in &ids {
         assert!(planned.head(Head::new(id.clone())).await.unwrap().is_some());
         // The process that predates the plan goes on under its first epoch.
