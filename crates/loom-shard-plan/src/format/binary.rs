@@ -23,7 +23,7 @@ const CONFIG: Configuration<LittleEndian, Varint, Limit<MAX_BYTES>> =
 const MAGIC: [u8; 3] = *b"LSP";
 
 impl ShardPlan {
-    /// The canonical bytes: equal plans, equal bytes. A plan of 4096 buckets and 4 shards has 35.
+    /// The canonical bytes: equal plans, equal bytes. A plan of 4 shards has 34.
     #[must_use]
     #[expect(
         clippy::expect_used,

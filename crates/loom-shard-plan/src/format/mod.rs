@@ -4,6 +4,7 @@ mod assemble;
 mod binary;
 mod json;
 mod lines;
+mod locate;
 mod text;
 
 use std::fmt;

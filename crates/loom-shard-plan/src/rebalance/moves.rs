@@ -157,6 +157,10 @@ impl<'a> Moves<'a> {
                 to += usize::from(need[to] == 0);
             }
         }
+        debug_assert!(
+            need.iter().all(|need| *need == 0),
+            "as many are needed as are loose"
+        );
         self.table
     }
 

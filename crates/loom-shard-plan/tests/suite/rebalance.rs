@@ -235,6 +235,24 @@ fn draining_one_of_many_equal_shards_never_costs_another_a_bucket() {
 }
 
 #[test]
+fn a_shard_that_is_taken_out_has_exactly_no_bucket_whatever_its_id_and_the_number_of_shards() {
+    for shards in 2..=100_u16 {
+        let plan = ShardPlan::new(shards).unwrap();
+        for id in (0..shards).map(ShardId) {
+            let topology = Topology::of(&plan).leaving(id).unwrap();
+            let next = plan.rebalance(&topology).unwrap();
+            assert_eq!(
+                next.loads()[usize::from(id.get())].buckets(),
+                0,
+                "{id} of {shards}"
+            );
+            let settled = next.settled_all(next.migrating_buckets().iter()).unwrap();
+            assert!(settled.shard(id).is_none() && settled.buckets_of(id).is_empty());
+        }
+    }
+}
+
+#[test]
 fn growth_from_1_to_201_shards_is_minimal_fair_and_ends_whether_in_one_step_or_in_200() {
     let mut plan = ShardPlan::new(1).unwrap();
     check(&plan, &Topology::equal(201)).unwrap().unwrap();

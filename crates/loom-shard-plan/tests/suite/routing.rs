@@ -42,6 +42,16 @@ fn the_reference_vectors_hold() {
 }
 
 #[test]
+fn a_plan_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync + Clone + std::panic::UnwindSafe + 'static>() {}
+    shared::<ShardPlan>();
+    shared::<loom_shard_plan::PlanDiff>();
+    shared::<loom_shard_plan::PlanError>();
+    shared::<loom_shard_plan::DecodeError>();
+    shared::<loom_shard_plan::TransitionError>();
+}
+
+#[test]
 fn fnv_is_the_published_function() {
     let hash = |id: &str| HashFunction::Fnv1a64.hash(id);
     assert_eq!(hash(""), 0xcbf2_9ce4_8422_2325);
