@@ -179,6 +179,23 @@ async fn a_second_runtime_takes_the_execution_over_and_the_first_one_is_told() {
     assert_eq!(other.await.unwrap().unwrap(), completed("\"second\""));
 }
 
+#[tokio::test]
+async fn a_runtime_that_was_overtaken_to_the_end_reports_what_the_log_says() {
+    let first = gated();
+    let dispatch = {
+        let runtime = first.runtime.clone();
+        tokio::spawn(async move { runtime.dispatch(request("gated")).await })
+    };
+    first.begun.notified().await;
+    let second = LocalWorkerRuntime::builder(Arc::<MemoryStore>::clone(&first.store))
+        .flow("gated", |_| async { Ok("second") })
+        .build();
+    let outcome = second.dispatch(request("gated")).await.unwrap();
+    assert_eq!(outcome, completed("\"second\""));
+    first.gate.add_permits(1);
+    assert_eq!(dispatch.await.unwrap().unwrap(), outcome);
+}
+
 #[test]
 fn who_waits_for_an_execution_whose_async_runtime_shuts_down_is_told() {
     let Gated {
