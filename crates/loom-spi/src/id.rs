@@ -40,7 +40,9 @@ impl ExecutionId {
         if id.len() > Self::MAX_BYTES {
             return Err(InvalidExecutionId::TooLong { bytes: id.len() });
         }
-        if let Some((offset, found)) = id.char_indices().find(|(_, c)| c.is_control()) {
+        // Nearly every id is printable ASCII, which is seen without decoding it.
+        let plain = id.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if !plain && let Some((offset, found)) = id.char_indices().find(|(_, c)| c.is_control()) {
             return Err(InvalidExecutionId::ControlCharacter { offset, found });
         }
         Ok(Self(id.into()))
