@@ -1,7 +1,7 @@
 //! A text file that people write, and places in it.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -22,23 +22,25 @@ pub(crate) struct Source {
 impl Source {
     /// Reads `path`, which is expected to hold `what`.
     pub(crate) fn read(path: &Path, what: &str) -> Result<Self, Failure> {
-        let meta = fs::metadata(path).map_err(|error| match error.kind() {
+        let cannot = |error: io::Error| match error.kind() {
             ErrorKind::NotFound => {
                 Failure::usage(format!("there is no {what} at `{}`", path.display()))
             }
             _ => Failure::usage(format!("cannot read the {what} `{}`", path.display()))
                 .with_cause(error),
-        })?;
-        if meta.len() > MAX_BYTES {
+        };
+        // Not by the length that the file claims: a device or a pipe claims none.
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(cannot)?;
+        file.take(MAX_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(cannot)?;
+        if bytes.len() as u64 > MAX_BYTES {
             return Err(Failure::usage(format!(
-                "`{}` has {} bytes: expected a {what} of at most {MAX_BYTES}",
-                path.display(),
-                meta.len()
+                "`{}` is too long: expected a {what} of at most {MAX_BYTES} bytes",
+                path.display()
             )));
         }
-        let bytes = fs::read(path).map_err(|error| {
-            Failure::usage(format!("cannot read the {what} `{}`", path.display())).with_cause(error)
-        })?;
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self::new(path, text)),
             Err(error) => {

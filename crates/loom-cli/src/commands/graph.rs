@@ -1,5 +1,6 @@
 //! `loom graph`.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -143,6 +144,11 @@ async fn look(
 ) -> Result<Report, Failure> {
     let graph = NodeLog::read(&deployment.store, id).await?;
     let mut nodes: Vec<NodeReport> = Vec::with_capacity(definition.nodes.len());
+    let waited_for: HashSet<&String> = definition
+        .nodes
+        .iter()
+        .flat_map(|node| &node.after)
+        .collect();
     for node in &definition.nodes {
         let execution = child_id(id, &node.key)
             .map_err(|error| Failure::usage(error.to_string()).with_cause(error))?;
@@ -165,10 +171,7 @@ async fn look(
             file: shard
                 .and_then(|shard| deployment.file(shard))
                 .map(|file| file.display().to_string()),
-            leaf: !definition
-                .nodes
-                .iter()
-                .any(|other| other.after.contains(&node.key)),
+            leaf: !waited_for.contains(&node.key),
         });
     }
     mark_skipped(definition, &mut nodes);
@@ -199,28 +202,35 @@ fn name(state: NodeState) -> &'static str {
 
 /// A node that waits for one that ended without completing, or that was itself skipped, is never run.
 fn mark_skipped(definition: &Definition, nodes: &mut [NodeReport]) {
-    loop {
-        let blocked: Vec<String> = nodes
-            .iter()
-            .filter(|node| {
-                matches!(
-                    node.outcome,
-                    "failed" | "panicked" | "cancelled" | "skipped"
-                )
-            })
-            .map(|node| node.key.clone())
-            .collect();
-        let mut changed = false;
-        for (node, report) in definition.nodes.iter().zip(nodes.iter_mut()) {
-            let blocker = node.after.iter().find(|after| blocked.contains(after));
-            if let ("waiting", Some(blocker)) = (report.outcome, blocker) {
-                report.outcome = "skipped";
-                report.message = Some(format!("`{blocker}` did not complete"));
-                changed = true;
+    let mut waiting_for: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, node) in definition.nodes.iter().enumerate() {
+        for after in &node.after {
+            waiting_for.entry(after).or_default().push(index);
+        }
+    }
+    let ended = |node: &NodeReport| matches!(node.outcome, "failed" | "panicked" | "cancelled");
+    let mut blocked: HashSet<usize> = (0..nodes.len()).filter(|&at| ended(&nodes[at])).collect();
+    let mut next: Vec<usize> = blocked.iter().copied().collect();
+    while let Some(blocker) = next.pop() {
+        let waiting = waiting_for.get(definition.nodes[blocker].key.as_str());
+        for &index in waiting.into_iter().flatten() {
+            if nodes[index].outcome == "waiting" && blocked.insert(index) {
+                next.push(index);
             }
         }
-        if !changed {
-            return;
+    }
+    let keys: HashSet<&str> = blocked
+        .iter()
+        .map(|&at| definition.nodes[at].key.as_str())
+        .collect();
+    for &index in &blocked {
+        let report = &mut nodes[index];
+        let mut after = definition.nodes[index].after.iter();
+        if report.outcome == "waiting"
+            && let Some(blocker) = after.find(|after| keys.contains(after.as_str()))
+        {
+            report.outcome = "skipped";
+            report.message = Some(format!("`{blocker}` did not complete"));
         }
     }
 }

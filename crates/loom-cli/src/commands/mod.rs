@@ -16,7 +16,7 @@ mod status;
 use crate::args::{Cli, Command};
 use crate::deployment::Deployment;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, write_stderr};
 use crate::plan;
 
 /// Does what the command line asks for.
@@ -36,8 +36,11 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     }
     let deployment = Deployment::open(&cli.global.config_path()).await?;
     let result = with_deployment(&cli, &deployment, output).await;
-    let closed = deployment.close().await;
-    result.and(closed)
+    if let Err(failure) = deployment.close().await {
+        // What was asked for is answered already, and what was stored is safe in the write-ahead log.
+        write_stderr(&format!("warning: {failure}\n"));
+    }
+    result
 }
 
 async fn with_deployment(
