@@ -7,6 +7,8 @@ mod deletes;
 #[cfg(test)]
 mod draining;
 #[cfg(test)]
+mod identity;
+#[cfg(test)]
 mod ledgers;
 #[cfg(test)]
 mod lists;
