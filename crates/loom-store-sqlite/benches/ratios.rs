@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use common::{Bare, RawFile, Writers, fixture, log_of_100, runtime};
 use loom_spi::{EventStore, Head, Read};
 
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 25;
 
 fn main() {
     // `cargo test --benches` only wants to know that it runs.
@@ -35,15 +35,15 @@ fn main() {
     for concurrent in [1, 64, 512] {
         let mut writers = Writers::new(&store, concurrent);
         // About as long as the other side takes.
-        let each = if concurrent == 1 { 300 } else { 40 };
+        let each = if concurrent == 1 { 100 } else { 20 };
         print(
             &format!("appends a second, {concurrent} at a time, to raw syncs"),
             (0..rounds).map(|_| {
                 let ours = runtime.block_on(writers.append(each));
-                let theirs = timed(300, || raw.write_synced());
+                let theirs = timed(100, || raw.write_synced());
                 (
                     each as f64 * concurrent as f64 / ours.as_secs_f64(),
-                    300.0 / theirs.as_secs_f64(),
+                    100.0 / theirs.as_secs_f64(),
                 )
             }),
         );
@@ -53,9 +53,9 @@ fn main() {
     print(
         "appends a second, 1 at a time, to bare rusqlite",
         (0..rounds).map(|_| {
-            let ours = runtime.block_on(lone.append(300));
-            let theirs = timed(300, || bare.append());
-            (300.0 / ours.as_secs_f64(), 300.0 / theirs.as_secs_f64())
+            let ours = runtime.block_on(lone.append(100));
+            let theirs = timed(100, || bare.append());
+            (100.0 / ours.as_secs_f64(), 100.0 / theirs.as_secs_f64())
         }),
     );
 
@@ -64,32 +64,32 @@ fn main() {
     print(
         "us a hot head, to bare rusqlite",
         (0..rounds).map(|_| {
-            let ours = timed(2000, || {
+            let ours = timed(1000, || {
                 runtime.block_on(store.head(Head::new(id.clone()))).unwrap();
             });
-            let theirs = timed(2000, || {
+            let theirs = timed(1000, || {
                 bare.head(&id);
             });
             (
-                ours.as_secs_f64() * 1e6 / 2000.0,
-                theirs.as_secs_f64() * 1e6 / 2000.0,
+                ours.as_secs_f64() * 1e6 / 1000.0,
+                theirs.as_secs_f64() * 1e6 / 1000.0,
             )
         }),
     );
     print(
         "us a hot read of 100 events, to bare rusqlite",
         (0..rounds).map(|_| {
-            let ours = timed(500, || {
+            let ours = timed(200, || {
                 runtime
                     .block_on(store.read(Read::new(id.clone(), 0, 100)))
                     .unwrap();
             });
-            let theirs = timed(500, || {
+            let theirs = timed(200, || {
                 bare.read(&id);
             });
             (
-                ours.as_secs_f64() * 1e6 / 500.0,
-                theirs.as_secs_f64() * 1e6 / 500.0,
+                ours.as_secs_f64() * 1e6 / 200.0,
+                theirs.as_secs_f64() * 1e6 / 200.0,
             )
         }),
     );

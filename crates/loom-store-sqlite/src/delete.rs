@@ -3,7 +3,7 @@
 use loom_spi::{Delete, Deleted};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::failure::{Failure, corrupt};
+use crate::failure::Failure;
 use crate::writer::{Transaction, Work};
 
 /// How many events of deleted logs are removed in one transaction, beside what it does anyway.
@@ -20,15 +20,11 @@ impl Work for Delete {
     fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<Deleted, Failure> {
         let (found, state) = transaction.find(&self.id)?;
         let events = state.admit_delete(self)?;
-        let Some(mut record) = found else {
-            // Not admitted.
-            return Ok(Deleted::new(0));
-        };
-        let Some(log) = record.log.take() else {
-            return Err(corrupt("a log has a length, but no number"));
-        };
+        let mut record = found.unwrap_or_default();
         record.head = None;
-        transaction.leave_garbage(log)?;
+        if let Some(log) = record.log.take() {
+            transaction.leave_garbage(log)?;
+        }
         if state.plan.is_some() {
             transaction
                 .connection()

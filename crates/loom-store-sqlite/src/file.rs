@@ -32,15 +32,16 @@ pub(crate) fn create(path: &Path, options: &Options) -> Result<OpenFile, StoreEr
             ))
             .map_err(|error| failure(&path, options, error))?;
         use_wal(&path, &writer, options)?;
-    }
-    match initialize(&writer, options).map_err(|error| failure(&path, options, error))? {
-        true => finish(path, writer, options),
-        false if options.identity.is_none() => {
-            check(&path, &writer, options)?;
-            Err(OpenFailure::AlreadyExists { path }.into_error())
+        if initialize(&writer, options).map_err(|error| failure(&path, options, error))? {
+            return finish(path, writer, options);
         }
-        false => finish(path, writer, options),
+        // Somebody else was faster.
     }
+    check(&path, &writer, options)?;
+    if options.identity.is_none() {
+        return Err(OpenFailure::AlreadyExists { path }.into_error());
+    }
+    finish(path, writer, options)
 }
 
 /// Opens the file, which has to exist.

@@ -9,7 +9,8 @@ use crate::record;
 /// A log without its events.
 pub(crate) struct Found {
     pub(crate) head: LogHead,
-    pub(crate) log: Option<i64>,
+    /// Its number.
+    pub(crate) log: i64,
 }
 
 /// Checks the plan and looks the log up with [`FIND`]: one statement, and so one snapshot.
@@ -26,8 +27,7 @@ pub(crate) fn find(
     if row.get::<_, Option<i64>>(0)?.is_none() {
         return Ok(None);
     }
-    let log = row.get(5)?;
-    Ok(record::head(row, 0)?.map(|head| Found { head, log }))
+    Ok(record::log(row, 0)?.map(|(head, log)| Found { head, log }))
 }
 
 /// Checks the plan alone, with [`PLAN`].

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use loom_spi::{Event, LogHead, NewEvent, Read, ReadPage, StoreErrorKind, Timestamp};
+use loom_spi::{Event, NewEvent, Read, ReadPage, StoreErrorKind, Timestamp};
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, Statement};
 
 use crate::failure::{Failure, corrupt};
-use crate::head;
+use crate::head::{self, Found};
 use crate::reader::Reader;
 
 /// A page ends with the event that makes its kinds and payloads reach this, in bytes.
@@ -25,10 +25,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, request: &Read) -> Result<ReadPage, 
     reader.snapshot(|statements| {
         let found = head::find(&mut statements.head, &request.id, request.epoch)?
             .ok_or(StoreErrorKind::NotFound)?;
-        let log = found
-            .log
-            .ok_or_else(|| corrupt("a log has a length, but no number"))?;
-        let events = events(&mut statements.events, log, found.head, request)?;
+        let events = events(&mut statements.events, &found, request)?;
         Ok(ReadPage::new(events, found.head))
     })
 }
@@ -41,11 +38,10 @@ pub(crate) fn limit_of_zero() -> StoreErrorKind {
 
 fn events(
     statement: &mut Statement<'_>,
-    log: i64,
-    head: LogHead,
+    found: &Found,
     request: &Read,
 ) -> Result<Vec<Event>, Failure> {
-    let left = head.next_sequence.saturating_sub(request.from);
+    let left = found.head.next_sequence.saturating_sub(request.from);
     let wanted = usize::try_from(left)
         .unwrap_or(usize::MAX)
         .min(request.limit)
@@ -54,7 +50,7 @@ fn events(
     if wanted == 0 {
         return Ok(events);
     }
-    let mut rows = statement.query((log, request.from.cast_signed()))?;
+    let mut rows = statement.query((found.log, request.from.cast_signed()))?;
     let mut bytes = 0;
     for sequence in request.from.. {
         if events.len() == wanted || bytes >= PAGE_BYTES {
@@ -64,7 +60,7 @@ fn events(
         let Some(row) = row.filter(|row| row.get(0) == Ok(sequence.cast_signed())) else {
             return Err(corrupt(format!(
                 "the log has {} events, but the one at sequence {sequence} is missing",
-                head.next_sequence
+                found.head.next_sequence
             )));
         };
         let event = event(row)?;

@@ -37,7 +37,7 @@ pub(crate) struct Holder {
 impl Record {
     pub(crate) const FIND: &str = "
         SELECT next_seq, closed, sealed, created_at, updated_at,
-               record, log, fence, branches, holder, holder_fence, lease_end
+               log, record, fence, branches, holder, holder_fence, lease_end
         FROM records WHERE index_key = ?1 AND id = ?2";
 
     pub(crate) const INSERT: &str = "
@@ -65,11 +65,12 @@ impl Record {
     }
 
     fn from_row(row: &Row<'_>) -> Result<Self, Failure> {
+        let (head, log) = log(row, 0)?.unzip();
         Ok(Self {
-            head: head(row, 0)?,
+            head,
+            log,
             sealed: row.get(2)?,
-            record: row.get(5)?,
-            log: row.get(6)?,
+            record: row.get(6)?,
             fence: row.get::<_, Option<i64>>(7)?.map(token),
             branches: count(row.get(8)?, "branches of an execution")?,
             holder: match row.get(9)? {
@@ -180,6 +181,17 @@ impl Record {
 
     fn next_seq(&self) -> i64 {
         self.head.map_or(0, |head| head.next_sequence.cast_signed())
+    }
+}
+
+/// Reads the columns `next_seq, closed, sealed, created_at, updated_at, log`, the first of which is column `at`.
+pub(crate) fn log(row: &Row<'_>, at: usize) -> Result<Option<(LogHead, i64)>, Failure> {
+    match (head(row, at)?, row.get(at + 5)?) {
+        (Some(head), Some(log)) => Ok(Some((head, log))),
+        (None, None) => Ok(None),
+        _ => Err(corrupt(
+            "a record has a log without a number, or the number of no log",
+        )),
     }
 }
 

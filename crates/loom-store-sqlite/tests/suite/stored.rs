@@ -151,6 +151,26 @@ async fn a_gap_in_a_log_is_reported_and_not_read_over() {
 }
 
 #[tokio::test]
+async fn a_log_that_has_lost_its_number_is_left_alone() {
+    let (_directory, path, store) = store().await;
+    store.append(append("order-7", 0)).await.unwrap();
+    execute(&path, "UPDATE records SET log = NULL");
+    let refused = [
+        store.append(append("order-7", 1)).await.map(drop),
+        store.read(Read::new(id("order-7"), 0, 10)).await.map(drop),
+        store.head(Head::new(id("order-7"))).await.map(drop),
+        store.delete(Delete::new(id("order-7"))).await.map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(error.kind(), StoreErrorKind::Corrupt { .. }),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_page_is_an_error_of_those_who_need_it() {
     let (_directory, path, store) = store().await;
     store.append(append("small", 0)).await.unwrap();
