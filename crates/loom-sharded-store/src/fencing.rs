@@ -52,7 +52,7 @@ impl Core {
         request: &AcquireFence,
     ) -> Result<FenceToken, StoreError> {
         let id = &request.id;
-        let _no_move = self.moves.shared(id).await;
+        let _alone = self.moves.alone(id).await;
         let present = request.clone().with_require(Require::Exists);
         for _ in 0..ATTEMPTS {
             let side = match self.resolve(Operation::AcquireFence, id, sides).await? {
@@ -70,13 +70,36 @@ impl Core {
             .fenced_first(Operation::AcquireFence, sides, id)
             .await?;
         for side in [first, second] {
-            match self.acquire_above(sides, side, present.clone()).await {
+            let answer = self.acquire_above(sides, side, present.clone()).await;
+            if answer.is_ok() && side.id() == sides.source.id() {
+                // Whoever has created it on the destination since knows nothing of this token.
+                let created = self
+                    .look(Operation::AcquireFence, id, sides.destination)
+                    .await?;
+                if created.is_some() {
+                    return self.acquire_above(sides, sides.destination, present).await;
+                }
+            }
+            match answer {
                 Err(error) if is_not_found(&error) => {}
                 answer => return answer,
             }
         }
         self.acquire_above(sides, sides.destination, request.clone())
             .await
+    }
+
+    /// Makes the highest token of a side at least `floor`, which somebody else holds.
+    pub(crate) async fn acquire_at_least(
+        &self,
+        side: Side<'_>,
+        id: &ExecutionId,
+        floor: Option<FenceToken>,
+    ) -> Result<(), StoreError> {
+        let request = AcquireFence::new(id.clone())
+            .with_floor(floor)
+            .with_take_over(true);
+        side.acquire(request).await.map(drop)
     }
 
     /// Acquires on one side, above every token that the other has handed out.

@@ -135,15 +135,24 @@ impl Core {
         request: &RecordLineage,
     ) -> Result<(), StoreError> {
         let parent = &request.parent;
-        let _no_move = self.moves.shared(parent).await;
+        let _alone = self.moves.alone(parent).await;
         let resolution = self
             .resolve(Operation::RecordLineage, parent, sides)
             .await?;
-        let side = match resolution {
-            Resolution::Nowhere(_) if self.has_lineage(sides.source, parent).await? => sides.source,
-            found => found.side(),
-        };
-        side.record_lineage(request.clone()).await
+        let ahead = matches!(resolution, Resolution::Nowhere(_))
+            && self.has_lineage(sides.source, parent).await?;
+        if !ahead {
+            return resolution.side().record_lineage(request.clone()).await;
+        }
+        sides.source.record_lineage(request.clone()).await?;
+        // Whoever has created the parent on the destination since may have missed this edge.
+        let created = self
+            .look(Operation::RecordLineage, parent, sides.destination)
+            .await?;
+        match created {
+            Some(_) => sides.destination.record_lineage(request.clone()).await,
+            None => Ok(()),
+        }
     }
 
     /// Whether edges start from `parent` on this shard.

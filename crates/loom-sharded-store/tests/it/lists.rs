@@ -83,7 +83,7 @@ async fn an_execution_that_moves_while_a_page_is_read_is_listed_once() {
         (0, "before the source is read"),
         (1, "before the destination is"),
     ] {
-        let moved = ids[shard].clone();
+        let moved = expected[shard].clone();
         let other = Arc::clone(&other);
         at.shards[shard].before(Operation::List, move || {
             other

@@ -47,6 +47,10 @@ impl Wake for Woken {
 /// When tasks are left and none of them will ever be woken.
 pub(crate) fn interleave(seed: u64, tasks: Vec<Pin<Box<dyn Future<Output = impl Sized> + '_>>>) {
     let mut random = Random::new(seed);
+    // Every other run lets a task go on for a while before another one gets its turn, so that one can be done
+    // with much while another has not moved.
+    let sticky = seed % 2 == 1;
+    let mut last = None;
     let mut running: Vec<_> = tasks
         .into_iter()
         .map(|task| (task, Arc::new(Woken(AtomicBool::new(true)))))
@@ -63,7 +67,9 @@ pub(crate) fn interleave(seed: u64, tasks: Vec<Pin<Box<dyn Future<Output = impl 
             "seed {seed}: {} tasks wait for each other",
             running.len()
         );
-        let place = *random.one_of(&ready);
+        let stays = last.filter(|last| sticky && ready.contains(last) && random.below(16) > 0);
+        let place = stays.unwrap_or_else(|| *random.one_of(&ready));
+        last = Some(place);
         let (task, woken) = &mut running[place];
         woken.0.store(false, Ordering::SeqCst);
         let waker = Waker::from(Arc::clone(woken));
