@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod creation_races;
+#[cfg(test)]
 mod deletes;
 #[cfg(test)]
 mod draining;
