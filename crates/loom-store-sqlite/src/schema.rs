@@ -6,9 +6,8 @@ pub const APPLICATION_ID: i32 = 0x4c4f_4f4d;
 /// The version of the tables that this release reads and writes.
 pub const SCHEMA_VERSION: i32 = 1;
 
-/// In bytes. With 8 KiB a group of 64 appends dirties half as many pages as with SQLite's 4 KiB, for a sixth less
-/// written in all.
-pub(crate) const PAGE_SIZE: u32 = 8192;
+/// In bytes. A lone append writes three pages, so that 8 KiB cost it a seventh of its rate; groups of 64 gained a tenth.
+pub(crate) const PAGE_SIZE: u32 = 4096;
 
 /// Creates the tables of version [`SCHEMA_VERSION`].
 pub(crate) const TABLES: &str = "

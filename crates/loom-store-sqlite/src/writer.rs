@@ -144,6 +144,10 @@ fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Vec<
     let mut expected = 0;
     loop {
         let mut next = messages.try_recv();
+        if matches!(next, Err(TryRecvError::Empty)) && expected > 0 {
+            // Before it parks: being woken takes longer than a lone writer needs to come back.
+            next = linger(messages);
+        }
         if matches!(next, Err(TryRecvError::Empty)) && !groups.has_garbage() {
             next = messages.blocking_recv().ok_or(TryRecvError::Disconnected);
         }
@@ -178,9 +182,9 @@ fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Vec<
     }
 }
 
-/// How long to wait for the next change to join a group that is smaller than expected.
-const LINGER: Duration = Duration::from_micros(20);
-/// How long to wait for one group altogether.
+/// How long to look out for the next change.
+const LINGER: Duration = Duration::from_micros(40);
+/// How long to look out for more, altogether, while a group is smaller than expected.
 const LINGER_FOR_ALL: Duration = Duration::from_micros(200);
 
 /// Gives up the processor to those who may be about to ask for a change.

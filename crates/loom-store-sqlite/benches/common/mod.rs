@@ -121,7 +121,7 @@ impl Bare {
         let bare = Self::open(&directory.join("bare.db"));
         bare.connection
             .execute_batch(
-                "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
                  CREATE TABLE events (log TEXT, seq INTEGER, kind TEXT, payload BLOB,
                                       PRIMARY KEY (log, seq))",
             )

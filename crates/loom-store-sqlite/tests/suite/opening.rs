@@ -313,7 +313,7 @@ async fn the_file_says_what_it_is() {
     };
     assert_eq!(pragma("application_id"), i64::from(APPLICATION_ID));
     assert_eq!(pragma("user_version"), i64::from(SCHEMA_VERSION));
-    assert_eq!(pragma("page_size"), 8192);
+    assert_eq!(pragma("page_size"), 4096);
     assert_eq!(pragma("auto_vacuum"), 2);
     assert_eq!(&fs::read(&path).unwrap()[68..72], b"LOOM");
 }
