@@ -18,12 +18,9 @@ use loom_spi::{EventStore, Head, Read};
 const ROUNDS: usize = 25;
 
 fn main() {
-    // `cargo test --benches` only wants to know that it runs.
-    let rounds = if std::env::args().any(|arg| arg == "--test") {
-        1
-    } else {
-        ROUNDS
-    };
+    // `cargo test --benches`, which only wants to know that it runs, leaves this out.
+    let measure = std::env::args().any(|arg| arg == "--bench");
+    let rounds = if measure { ROUNDS } else { 1 };
     let runtime = runtime();
     let (directory, store) = runtime.block_on(fixture());
     let mut raw = RawFile::create(directory.path());
