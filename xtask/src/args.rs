@@ -146,6 +146,14 @@ mod tests {
     }
 
     #[test]
+    fn what_checks_a_step_again_runs_it() {
+        for step in Step::ALL {
+            let again = steps(&format!("test --only {}", step.again()));
+            assert!(again.contains(&step), "{step:?}");
+        }
+    }
+
+    #[test]
     fn plans_are_rewritten_only_where_that_is_asked_for() {
         assert_eq!(parsed("plans"), Ok(Task::Plans { bless: false }));
         assert_eq!(parsed("plans --bless"), Ok(Task::Plans { bless: true }));

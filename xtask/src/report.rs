@@ -66,10 +66,10 @@ fn rendered(lines: &[Line], not_run: &[Step], ci: bool, colours: bool) -> String
         let (word, colour) = match outcome {
             Outcome::Passed => ("ok", "32"),
             Outcome::Failed { reason } => {
-                let (name, remedy) = (step.name(), step.remedy());
+                let (name, remedy, again) = (step.name(), step.remedy(), step.again());
                 let _ = writeln!(
                     advice,
-                    "{name}: {reason}\n  {remedy}; `cargo xtask test --only {name}` checks again"
+                    "{name}: {reason}\n  {remedy}; `cargo xtask test --only {again}` checks again"
                 );
                 ("FAILED", "31")
             }
@@ -113,10 +113,10 @@ fn verdict(lines: &[Line], ci: bool) -> String {
     }
     let missing = names(&|outcome| matches!(outcome, Outcome::Missing { .. }));
     if missing.is_empty() {
-        format!(
-            "xtask test: all {} steps passed in {seconds} s",
-            lines.len()
-        )
+        match lines {
+            [only] => format!("xtask test: {} passed in {seconds} s", only.step.name()),
+            all => format!("xtask test: all {} steps passed in {seconds} s", all.len()),
+        }
     } else {
         format!("xtask test: passed in {seconds} s, but not checked: {missing}")
     }
@@ -166,7 +166,7 @@ mod tests {
             "step         result    seconds\n\
              fmt          ok            1.2\n\
              \n\
-             xtask test: all 1 steps passed in 1 s"
+             xtask test: fmt passed in 1 s"
         );
         assert!(is_well(&lines, true));
     }

@@ -5,6 +5,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::report::say;
+
 /// Refuses snapshots that wait for a review, and snapshots that no test uses any more. The latter can be
 /// told only from `references`: the file into which the tests wrote the snapshots that they used.
 pub(crate) fn check(root: &Path, references: Option<&Path>) -> Result<(), String> {
@@ -14,6 +16,9 @@ pub(crate) fn check(root: &Path, references: Option<&Path>) -> Result<(), String
         return Err(format!("waiting for a review:{}", list(root, &pending)));
     }
     let Some(references) = references else {
+        say(format_args!(
+            "none is pending; whether all are used is known only when the tests have passed before"
+        ));
         return Ok(());
     };
     let used = used(references)?;

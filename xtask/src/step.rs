@@ -107,6 +107,15 @@ impl Step {
         }
     }
 
+    /// The steps that have to run to check it again.
+    pub(crate) fn again(self) -> &'static str {
+        match self {
+            // Only the tests know which snapshots are used.
+            Self::Snapshots => "test,snapshots",
+            _ => self.name(),
+        }
+    }
+
     /// The step called `name`.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         Self::ALL

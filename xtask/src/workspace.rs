@@ -74,6 +74,9 @@ impl Workspace {
     pub(crate) fn program(&self, path: &Path) -> Command {
         let mut command = Command::new(path);
         command.current_dir(&self.root);
+        // What it says of itself is then what one would type.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::arg0(&mut command, relative(path, &self.root));
         command
     }
 }
