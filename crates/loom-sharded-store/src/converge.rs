@@ -27,6 +27,7 @@ fn only_reads(operation: Operation) -> bool {
         Operation::Read
             | Operation::Head
             | Operation::List
+            | Operation::Inspect
             | Operation::Records
             | Operation::Children
             | Operation::Parent

@@ -1,8 +1,8 @@
 //! The decisions that every store makes, made in one place.
 
 use crate::{
-    AcquireFence, Append, Delete, ExecutionState, FenceToken, Limits, LogHead, PlanEpoch, Require,
-    StoreErrorKind,
+    AcquireFence, Append, Delete, ExecutionState, FenceToken, Forget, Import, Inspect, Limits,
+    LogHead, PlanEpoch, RecordLineage, Require, Retire, Seal, StoreErrorKind, Unseal,
 };
 
 /// What a store knows of an execution when it decides about a request: for implementers.
@@ -173,6 +173,108 @@ impl RecordState {
         }
     }
 
+    /// Decides about recording an edge that starts here, except for what the child already has.
+    ///
+    /// # Errors
+    /// The first refusal in the order invalid argument, plan epoch, sealed, not found.
+    pub fn admit_lineage(&self, request: &RecordLineage) -> Result<(), StoreErrorKind> {
+        request.check()?;
+        PlanEpoch::admit(self.plan, request.epoch)?;
+        self.admit_unsealed()?;
+        if request.require == Require::Exists && !self.exists() {
+            return Err(StoreErrorKind::NotFound);
+        }
+        Ok(())
+    }
+
+    /// Decides about removing the edges that start here.
+    ///
+    /// # Errors
+    /// The first refusal in the order plan epoch, sealed.
+    pub fn admit_forget(&self, request: &Forget) -> Result<(), StoreErrorKind> {
+        PlanEpoch::admit(self.plan, request.epoch)?;
+        self.admit_unsealed()
+    }
+
+    /// Decides about looking at the record, and says whether there is one.
+    ///
+    /// # Errors
+    /// A refusal of the plan epoch.
+    pub fn admit_inspect(&self, request: &Inspect) -> Result<bool, StoreErrorKind> {
+        PlanEpoch::admit(self.plan, request.epoch)?;
+        Ok(self.exists())
+    }
+
+    /// Decides about sealing. A record that is sealed already is sealed again without a change.
+    ///
+    /// # Errors
+    /// The first refusal in the order plan epoch, not found.
+    pub fn admit_seal(&self, request: &Seal) -> Result<(), StoreErrorKind> {
+        PlanEpoch::admit(self.plan, request.epoch)?;
+        self.admit_existing()
+    }
+
+    /// Decides about unsealing. A record that is not sealed is left as it is.
+    ///
+    /// # Errors
+    /// The first refusal in the order plan epoch, not found.
+    pub fn admit_unseal(&self, request: &Unseal) -> Result<(), StoreErrorKind> {
+        PlanEpoch::admit(self.plan, request.epoch)?;
+        self.admit_existing()
+    }
+
+    /// Decides about removing a sealed record, and says whether there is anything to remove.
+    ///
+    /// # Errors
+    /// The first refusal in the order plan epoch, not sealed.
+    pub fn admit_retire(&self, request: &Retire) -> Result<bool, StoreErrorKind> {
+        PlanEpoch::admit(self.plan, request.epoch)?;
+        match (self.exists(), self.sealed) {
+            (false, _) => Ok(false),
+            (true, true) => Ok(true),
+            (true, false) => Err(StoreErrorKind::NotSealed),
+        }
+    }
+
+    /// Decides what to do with a part of an import; `deleted_here` says whether a mark forbids it. What was
+    /// staged before and the events that are here are for the store to look at.
+    ///
+    /// # Errors
+    /// The first refusal in the order invalid argument, plan epoch, deleted here, sealed, conflict.
+    pub fn admit_import(
+        &self,
+        request: &Import,
+        deleted_here: bool,
+    ) -> Result<ImportAdmission, StoreErrorKind> {
+        request.check()?;
+        PlanEpoch::admit(self.plan, request.epoch)?;
+        if deleted_here {
+            return Err(StoreErrorKind::DeletedHere);
+        }
+        self.admit_unsealed()?;
+        let (there, here) = (
+            request.sealed.events(),
+            self.head.map_or(0, |head| head.next_sequence),
+        );
+        if here == 0 {
+            Ok(ImportAdmission::Stage)
+        } else if here < there {
+            Err(StoreErrorKind::RecordConflict {
+                reason: format!("the log here has {here} events, the imported one {there}"),
+            })
+        } else {
+            Ok(ImportAdmission::Compare)
+        }
+    }
+
+    fn admit_existing(&self) -> Result<(), StoreErrorKind> {
+        if self.exists() {
+            Ok(())
+        } else {
+            Err(StoreErrorKind::NotFound)
+        }
+    }
+
     /// Refuses what would change a sealed record.
     ///
     /// # Errors
@@ -186,10 +288,20 @@ impl RecordState {
     }
 }
 
+/// What a store does with a part of an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImportAdmission {
+    /// Put it with the parts before it, and make the record visible when that was the last.
+    Stage,
+    /// Compare its events with the same ones of the log that is here, and change nothing but the fence.
+    Compare,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ExecutionId, NewEvent, PlanFingerprint, Timestamp};
+    use crate::{Event, ExecutionId, NewEvent, PlanFingerprint, SealedRecord, Timestamp};
 
     fn id() -> ExecutionId {
         ExecutionId::new("e").unwrap()
@@ -301,6 +413,118 @@ mod tests {
             at_end.admit_fence(&AcquireFence::new(id())),
             Err(StoreErrorKind::InvalidArgument { .. })
         ));
+    }
+
+    #[test]
+    fn what_is_sealed_can_only_be_unsealed_and_retired() {
+        let record = log(3, ExecutionState::Open).with_sealed(true);
+        let edge = RecordLineage::new(id(), ExecutionId::new("child").unwrap(), String::new());
+        assert_eq!(record.admit_lineage(&edge), Err(StoreErrorKind::Sealed));
+        assert_eq!(
+            record.admit_forget(&Forget::new(id())),
+            Err(StoreErrorKind::Sealed)
+        );
+        assert_eq!(record.admit_seal(&Seal::new(id())), Ok(()));
+        assert_eq!(record.admit_unseal(&Unseal::new(id())), Ok(()));
+        assert_eq!(record.admit_retire(&Retire::new(id())), Ok(true));
+        let open = record.with_sealed(false);
+        assert_eq!(
+            open.admit_retire(&Retire::new(id())),
+            Err(StoreErrorKind::NotSealed)
+        );
+        assert_eq!(open.admit_lineage(&edge), Ok(()));
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_be_sealed_and_needs_no_retiring() {
+        let nothing = RecordState::new();
+        assert_eq!(
+            nothing.admit_seal(&Seal::new(id())),
+            Err(StoreErrorKind::NotFound)
+        );
+        assert_eq!(
+            nothing.admit_unseal(&Unseal::new(id())),
+            Err(StoreErrorKind::NotFound)
+        );
+        assert_eq!(nothing.admit_retire(&Retire::new(id())), Ok(false));
+        let edge = RecordLineage::new(id(), ExecutionId::new("child").unwrap(), String::new());
+        assert_eq!(
+            nothing.admit_lineage(&edge.with_require(Require::Exists)),
+            Err(StoreErrorKind::NotFound)
+        );
+    }
+
+    fn import(events: u64) -> Import {
+        let at = Timestamp::from_millis(0);
+        let head = LogHead::new(events, ExecutionState::Open, at, at).with_sealed(true);
+        let events = (0..events)
+            .map(|sequence| Event::from_new(sequence, NewEvent::new("k", "").recorded_at(at)));
+        Import::new(
+            id(),
+            SealedRecord::new(Some(head), None, vec![]),
+            events.collect(),
+        )
+    }
+
+    #[test]
+    fn an_import_is_staged_where_no_log_is_and_compared_with_one_at_least_as_long() {
+        let admit = |state: RecordState| state.admit_import(&import(2), false);
+        assert_eq!(admit(RecordState::new()), Ok(ImportAdmission::Stage));
+        assert_eq!(
+            admit(RecordState::new().with_fence(Some(FenceToken(1)))),
+            Ok(ImportAdmission::Stage)
+        );
+        assert_eq!(
+            admit(log(2, ExecutionState::Open)),
+            Ok(ImportAdmission::Compare)
+        );
+        assert_eq!(
+            admit(log(3, ExecutionState::Open)),
+            Ok(ImportAdmission::Compare)
+        );
+        assert!(matches!(
+            admit(log(1, ExecutionState::Open)),
+            Err(StoreErrorKind::RecordConflict { .. })
+        ));
+        assert_eq!(
+            admit(log(2, ExecutionState::Open).with_sealed(true)),
+            Err(StoreErrorKind::Sealed)
+        );
+        assert_eq!(
+            RecordState::new().admit_import(&import(2), true),
+            Err(StoreErrorKind::DeletedHere)
+        );
+    }
+
+    #[test]
+    fn a_part_of_an_import_has_no_gaps_and_fits_the_sealed_head() {
+        let refused =
+            |import: Import| matches!(import.check(), Err(StoreErrorKind::InvalidArgument { .. }));
+        assert_eq!(import(2).check(), Ok(()));
+        let mut part = import(3);
+        part.events.remove(0);
+        assert_eq!(
+            (part.check(), part.first_sequence(), part.next_sequence()),
+            (Ok(()), 1, 3)
+        );
+        part.events.remove(0);
+        part.events.insert(0, import(1).events.remove(0));
+        assert!(refused(part), "a gap");
+        let mut none = import(2);
+        none.events.clear();
+        assert!(refused(none), "no events");
+        let mut more = import(2);
+        more.events = import(3).events;
+        assert!(refused(more), "more than the head says");
+        let mut terminal = import(2);
+        terminal.events[1].terminal = true;
+        assert!(refused(terminal), "terminal in an open log");
+        let fence_alone = Import::new(
+            id(),
+            SealedRecord::new(None, Some(FenceToken(1)), vec![]),
+            vec![],
+        );
+        assert_eq!(fence_alone.check(), Ok(()));
     }
 
     #[test]

@@ -205,8 +205,9 @@ pub enum StoreErrorKind {
         /// Where they differ.
         reason: String,
     },
-    /// The execution was deleted here in this plan epoch, so it cannot be imported.
-    #[error("it was deleted here in this plan epoch")]
+    /// The record was deleted or forgotten here under this plan, by a request that left a mark, so it cannot
+    /// be imported.
+    #[error("it was deleted here under this plan")]
     DeletedHere,
     /// The child already has a parent or a label, and it is another one.
     #[error("it already is the branch `{label}` of execution `{parent}`")]
@@ -322,6 +323,8 @@ pub enum Operation {
     Retire,
     /// [`Relocation::unseal`](crate::Relocation::unseal)
     Unseal,
+    /// [`Relocation::inspect`](crate::Relocation::inspect).
+    Inspect,
     /// [`Relocation::records`](crate::Relocation::records)
     Records,
     /// [`PlanLedger::current`](crate::PlanLedger::current)
@@ -365,6 +368,7 @@ impl fmt::Display for Operation {
             Self::Import => "import",
             Self::Retire => "retire",
             Self::Unseal => "unseal",
+            Self::Inspect => "inspect record",
             Self::Records => "list records",
             Self::CurrentPlan => "read the plan",
             Self::PublishPlan => "publish the plan",

@@ -127,7 +127,7 @@ fn check_lease(lease: Duration) -> Result<(), StoreErrorKind> {
     Ok(())
 }
 
-/// A condition of [`AcquireFence`].
+/// A condition of [`AcquireFence`] and of [`RecordLineage`](crate::RecordLineage).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Require {
     /// None: the fence may come before the execution.

@@ -13,11 +13,12 @@ mod ledger;
 mod limits;
 mod lineage;
 mod relocation;
+mod relocation_requests;
 mod request;
 mod route;
 mod store;
 
-pub use admission::RecordState;
+pub use admission::{ImportAdmission, RecordState};
 pub use capabilities::Capabilities;
 pub use dispatch::{
     CancelRequest, Cancellation, DispatchError, DispatchRequest, ExecutionDispatcher,
@@ -32,8 +33,9 @@ pub use id::{ExecutionId, InvalidExecutionId};
 pub use ledger::{DeploymentId, PlanLedger, Publish, PublishedPlan, ShardIdentity, ShardLocation};
 pub use limits::Limits;
 pub use lineage::{Branch, BranchRegistry, Children, Forget, Parent, ParentLink, RecordLineage};
-pub use relocation::{
-    Import, Imported, RecordPage, RecordSummary, Records, Relocation, Retire, Seal, SealedRecord,
+pub use relocation::Relocation;
+pub use relocation_requests::{
+    Import, Imported, Inspect, RecordPage, RecordSummary, Records, Retire, Seal, SealedRecord,
     Unseal,
 };
 pub use request::{

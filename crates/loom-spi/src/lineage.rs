@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 use crate::request::request;
-use crate::{ExecutionId, StoreError};
+use crate::{ExecutionId, Require, StoreError};
 
 /// Records which executions are branches of which. Edges are data of their own, not events in a log
 /// that several executions would share. Usable alone, or as a capability of a store.
@@ -23,8 +23,8 @@ pub trait BranchRegistry: Debug + Send + Sync {
     ///
     /// # Errors
     /// `LineageConflict` when the child has another parent or another label, `InvalidArgument` when the
-    /// label is over 255 bytes or parent and child are the same, `Sealed`, `StalePlan`, `ShardBehind`,
-    /// `Unavailable`.
+    /// label is over 255 bytes or parent and child are the same, `NotFound` when [`Require::Exists`] is not
+    /// met by the parent, `Sealed`, `StalePlan`, `ShardBehind`, `Unavailable`.
     ///
     /// # Cancel safety
     /// Never torn. A dropped call may still take effect; it may be repeated.
@@ -68,7 +68,10 @@ request! {
         /// What the parent calls it: the key of a graph's node, for instance. 0 to 255 bytes.
         label: String,
     }
-    optional {}
+    optional {
+        /// What must be there of the parent.
+        require: Require = Require::Nothing, with_require(Require),
+    }
 }
 
 request! {
@@ -95,7 +98,11 @@ request! {
         /// The execution.
         parent: ExecutionId,
     }
-    optional {}
+    optional {
+        /// Remember, until the store's plan changes, that they were removed here, so that a late
+        /// [import](crate::Relocation::import) does not bring them back.
+        mark: bool = false, with_mark(bool),
+    }
 }
 
 /// An edge, seen from the parent.

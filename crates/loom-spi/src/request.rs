@@ -282,6 +282,9 @@ request! {
     optional {
         /// Delete only if the next sequence still is this one.
         expected: Option<u64> = None, with_expected(impl Into<Option<u64>>),
+        /// Remember, until the store's plan changes, that the execution was deleted here, so that a late
+        /// [import](crate::Relocation::import) does not bring it back. For executions that are being moved.
+        mark: bool = false, with_mark(bool),
     }
 }
 

@@ -25,7 +25,7 @@ impl Work for Delete {
         if let Some(log) = record.log.take() {
             transaction.leave_garbage(log)?;
         }
-        if state.plan.is_some() {
+        if self.mark && state.plan.is_some() {
             transaction
                 .connection()
                 .prepare_cached("INSERT OR IGNORE INTO deletions (id) VALUES (?1)")?

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use loom_spi::{
-    AcquireFence, Append, Children, Delete, ExecutionId, FenceToken, Forget, Head, Import, List,
-    Operation, Parent, PlanEpoch, Read, RecordLineage, Records, ReleaseLease, RenewLease, Retire,
-    Seal, SealedRecord, StoreError, Unseal,
+    AcquireFence, Append, Children, Delete, ExecutionId, FenceToken, Forget, Head, Import, Inspect,
+    List, Operation, Parent, PlanEpoch, Read, RecordLineage, Records, ReleaseLease, RenewLease,
+    Retire, Seal, SealedRecord, StoreError, Unseal,
 };
 
 use crate::context::Cx;
@@ -31,6 +31,7 @@ pub(super) const LINEAGE: &[Operation] = &[
     Operation::Forget,
 ];
 pub(super) const RELOCATION: &[Operation] = &[
+    Operation::Inspect,
     Operation::Seal,
     Operation::Import,
     Operation::Retire,
@@ -121,6 +122,11 @@ pub(super) async fn perform(
         Operation::Forget => cx
             .branches()?
             .forget(Forget::new(id).with_epoch(epoch))
+            .await
+            .map(drop),
+        Operation::Inspect => cx
+            .relocation()?
+            .inspect(Inspect::new(id).with_epoch(epoch))
             .await
             .map(drop),
         Operation::Seal => cx
