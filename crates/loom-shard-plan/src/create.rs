@@ -51,7 +51,6 @@ impl ShardPlan {
                 weight: u64::from(shard.weight()),
                 held: 0,
                 pinned,
-                undiminished: false,
             })
             .collect();
         let mut blocks = topology

@@ -88,12 +88,14 @@ impl ShardPlan {
 
     /// The plan for a topology: its shards, their weights, its pins.
     ///
-    /// * Every shard gets its weighted share, within one bucket, by largest remainder; ties go to
-    ///   the shards that hold more, then to the lower id. A shard whose part of the weights is no
-    ///   smaller than before gives up no bucket for the sake of a fraction, as long as everyone
-    ///   stays within one bucket: when a shard is drained, no other gives anything up.
-    /// * The fewest buckets move that this allows. Shards that are not in the topology give up all
-    ///   of theirs and are leaving until those have settled.
+    /// * Every shard gets its weighted share, rounded down or up: within one bucket, and exactly 0
+    ///   for weight 0. A member with more pinned buckets than its share gets exactly those, and the
+    ///   others share the rest.
+    /// * The fewest buckets move that this allows, whichever shares are rounded up: no other
+    ///   assignment that is fair in this sense, and heeds the pins, moves fewer. Shards that are
+    ///   not in the topology give up all of theirs and are leaving until those have settled.
+    /// * So a share is rounded up for the shards that would otherwise have to give a bucket up.
+    ///   Where that leaves a choice, the largest remainder decides, then the lower id.
     /// * The same plan and topology give the same bytes on every machine.
     /// * If nothing has to move nothing does. The epoch advances all the same, as in every derived
     ///   plan; [`PlanDiff::is_no_change`](crate::PlanDiff::is_no_change) says that it was in vain.
@@ -124,28 +126,18 @@ impl ShardPlan {
 
         let shards = topology.merged_with(&self.shards);
         let moves = Moves::new(&shards, &self.table, topology.pins());
-        let (before, after) = (total_weight(&self.shards), total_weight(&shards));
         let claims: Vec<Claim> = shards
             .iter()
             .zip(moves.holdings())
-            .map(|(shard, held)| {
-                let old_weight = self.shard(shard.id()).map_or(0, Shard::weight);
-                Claim {
-                    weight: u64::from(shard.weight()),
-                    held: held.total,
-                    pinned: held.pinned,
-                    undiminished: u128::from(shard.weight()) * before
-                        >= u128::from(old_weight) * after,
-                }
+            .map(|(shard, held)| Claim {
+                weight: u64::from(shard.weight()),
+                held: held.total,
+                pinned: held.pinned,
             })
             .collect();
         let table = moves.towards(&targets(self.bucket_count(), &claims));
         self.followed_by(shards, table)
     }
-}
-
-fn total_weight(shards: &[Shard]) -> u128 {
-    shards.iter().map(|shard| u128::from(shard.weight())).sum()
 }
 
 /// Shards fit a `u32` by far.

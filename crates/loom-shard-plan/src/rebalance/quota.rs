@@ -10,20 +10,18 @@ pub(crate) struct Claim {
     pub(crate) held: u32,
     /// Of those, and of those that it is to get, how many it must have.
     pub(crate) pinned: u32,
-    /// Whether its part of the weights is no smaller than it was.
-    pub(crate) undiminished: bool,
 }
 
 /// The share of each claim, in order; together `buckets`.
 ///
-/// Largest remainder (Hamilton's method): everyone gets the whole part of the weighted share, and
-/// the buckets that are left go one each to the largest fractions; ties to whoever holds more than
-/// the whole part already, then to the earlier claim. So every share is within one bucket of fair,
-/// exactly 0 for weight 0, and no bucket moves on account of a tie.
+/// Everyone gets the whole part of the weighted share, and the buckets that are left go one each to
+/// claims whose share has a fraction: so every share is within one bucket of fair, and exactly 0 for
+/// weight 0. First to those that hold more than the whole part already, since each of them that gets
+/// one has one less to give up: so the moves are the fewest that any such distribution needs. Then to
+/// the others. Within both groups by largest remainder (Hamilton's method), ties to the earlier claim.
 ///
-/// With unequal weights this method is known to take from one whose share grows, to round another
-/// up: draining one shard would then move a bucket between two others. So those whose part of the
-/// weights is no smaller than before, and who hold more than the whole part, come first.
+/// The largest remainder alone would not do. With unequal weights it is known to take from one whose
+/// share grows, to round another up: draining one shard would then move a bucket between two others.
 ///
 /// A claim with more pinned buckets than its share gets exactly those, and the others share the
 /// rest.
@@ -45,9 +43,9 @@ pub(crate) fn targets(buckets: u32, claims: &[Claim]) -> Vec<u32> {
         let whole = share / weights;
         left -= whole;
         shares[at] = bucket_count(whole);
-        let (fraction, holds) = (share % weights, u64::from(claim.held) > whole);
-        let keeps = claim.undiminished && holds && fraction > 0;
-        order.push((keeps, fraction, holds, Reverse(at)));
+        let fraction = share % weights;
+        let keeps = fraction > 0 && u64::from(claim.held) > whole;
+        order.push((keeps, fraction, Reverse(at)));
     }
     order.sort_unstable_by(|a, b| b.cmp(a));
     for ((.., Reverse(at)), _) in order.into_iter().zip(0..left) {

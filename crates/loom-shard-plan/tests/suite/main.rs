@@ -5,7 +5,9 @@
 mod chain;
 mod decision_figures;
 mod examples;
+mod fairness;
 mod formats;
+mod minimality;
 mod mutation;
 mod rebalance;
 mod refusals;
