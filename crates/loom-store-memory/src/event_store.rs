@@ -1,19 +1,17 @@
 //! The event store.
 
 use std::collections::btree_map::Entry;
-use std::ops::Bound;
 
 use async_trait::async_trait;
 use loom_spi::{
-    Append, Appended, Capabilities, Delete, Deleted, EventStore, ExecutionId, ExecutionSummary,
-    Head, List, ListCursor, ListPage, LogHead, Operation, Read, ReadPage, RecordState, RouteFilter,
-    StoreError, StoreErrorKind,
+    Append, Appended, Capabilities, Delete, Deleted, EventStore, ExecutionSummary, Head, List,
+    ListCursor, ListPage, LogHead, Operation, Read, ReadPage, RecordState, StoreError,
+    StoreErrorKind,
 };
 
 use crate::MemoryStore;
 use crate::record::Record;
 use crate::store::refused;
-use crate::stripes::{Position, stripe_of};
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
@@ -72,51 +70,22 @@ impl EventStore for MemoryStore {
     }
 
     async fn list(&self, request: List) -> Result<ListPage, StoreError> {
-        let refused = |kind| StoreError::new(Operation::List, kind);
-        if request.limit == 0 {
-            return Err(refused(no_limit()));
-        }
-        let range = request
-            .route
-            .map_or(i64::MIN..=i64::MAX, RouteFilter::key_range);
-        let start = match request.cursor.as_ref().map(ListCursor::position) {
-            Some((key, id)) if key >= *range.start() => Bound::Excluded((key, id.clone())),
-            _ => first_at(*range.start()),
-        };
-        let first = match &start {
-            Bound::Included((key, _)) | Bound::Excluded((key, _)) => *key,
-            Bound::Unbounded => i64::MIN,
-        };
-        let mut page = Vec::new();
-        let first = stripe_of(first);
-        // At least one, even when the cursor is past the range: the plan is judged all the same.
-        for stripe in first..=stripe_of(*range.end()).max(first) {
-            // One stripe at a time: a listing holds up no writer for long. Each checks the plan, so that a
-            // page never spans a change of plan.
-            let stripe = self.stripes.read_nth(stripe);
-            stripe.admit(request.epoch).map_err(refused)?;
-            for ((key, id), record) in stripe.records.range((start.clone(), Bound::Unbounded)) {
-                if *key > *range.end() {
-                    break;
-                }
-                let Some(head) = record.head() else { continue };
-                let selected = request.state.is_none_or(|state| state == head.state)
-                    && request
-                        .route
-                        .is_none_or(|route| route.matches(id.route_hash()));
-                if !selected {
-                    continue;
-                }
-                if page.len() == request.limit {
-                    let next = page
-                        .last()
-                        .map(|last: &ExecutionSummary| ListCursor::after(&last.id));
-                    return Ok(ListPage::new(page, next));
-                }
-                page.push(ExecutionSummary::new(id.clone(), head));
-            }
-        }
-        Ok(ListPage::new(page, None))
+        let state = request.state;
+        let (page, more) = self.page(
+            Operation::List,
+            request.limit,
+            request.cursor.as_ref(),
+            request.route,
+            request.epoch,
+            |id, record| {
+                let head = record.head()?;
+                let selected = state.is_none_or(|state| state == head.state);
+                selected.then(|| ExecutionSummary::new(id.clone(), head))
+            },
+        )?;
+        let last = page.last().filter(|_| more);
+        let next = last.map(|last| ListCursor::after(&last.id));
+        Ok(ListPage::new(page, next))
     }
 
     async fn delete(&self, request: Delete) -> Result<Deleted, StoreError> {
@@ -136,6 +105,9 @@ impl EventStore for MemoryStore {
         if record.get().is_empty() {
             record.remove();
         }
+        if request.mark {
+            stripe.arrivals.mark(&request.id);
+        }
         Ok(Deleted::new(events))
     }
 
@@ -143,6 +115,7 @@ impl EventStore for MemoryStore {
         Capabilities::none()
             .with_limits(self.limits)
             .with_fencing(self)
+            .with_relocation(self)
             .with_ledger(self)
             .with_branches(self)
     }
@@ -155,13 +128,7 @@ fn store(record: &mut Record, request: Append) -> Appended {
     Appended::new(record.events.len() as u64)
 }
 
-/// Where the records with an index key of at least `key` begin.
-fn first_at(key: i64) -> Bound<Position> {
-    // No id comes before a single space: ids have no control characters and are not empty.
-    ExecutionId::new(" ").map_or(Bound::Unbounded, |least| Bound::Included((key, least)))
-}
-
-fn no_limit() -> StoreErrorKind {
+pub(crate) fn no_limit() -> StoreErrorKind {
     StoreErrorKind::InvalidArgument {
         reason: "the limit of a page is 0: expected at least 1".to_owned(),
     }

@@ -10,6 +10,7 @@ use loom_spi::{
 };
 
 use crate::MemoryStore;
+use crate::arrivals::Arrivals;
 
 /// What a shard knows beyond its records.
 #[derive(Default)]
@@ -52,6 +53,7 @@ impl PlanLedger for MemoryStore {
             let mut parents = self.parents.write_all();
             for stripe in &mut stripes {
                 stripe.plan = epoch;
+                stripe.arrivals = Arrivals::default();
             }
             for stripe in &mut parents {
                 stripe.plan = epoch;

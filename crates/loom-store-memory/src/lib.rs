@@ -1,12 +1,15 @@
 #![doc = include_str!("../README.md")]
 
+mod arrivals;
 mod builder;
 mod clock;
 mod event_store;
 mod fencing;
 mod ledger;
 mod lineage;
+mod pages;
 mod record;
+mod relocation;
 mod store;
 mod stripes;
 

@@ -22,6 +22,7 @@ struct Extra {
     holder: Option<Holder>,
     /// In the order recorded.
     branches: Vec<Branch>,
+    sealed: bool,
 }
 
 /// Who holds a token, and until when others are kept waiting.
@@ -39,6 +40,7 @@ impl Record {
             .with_head(self.head())
             .with_fence(self.fence)
             .with_branches(!self.branches().is_empty())
+            .with_sealed(self.is_sealed())
             .with_plan(plan)
     }
 
@@ -50,12 +52,9 @@ impl Record {
         } else {
             ExecutionState::Open
         };
-        Some(LogHead::new(
-            last.sequence + 1,
-            state,
-            first.recorded_at,
-            last.recorded_at,
-        ))
+        let next = last.sequence + 1;
+        let head = LogHead::new(next, state, first.recorded_at, last.recorded_at);
+        Some(head.with_sealed(self.is_sealed()))
     }
 
     /// Adds events that were admitted.
@@ -66,8 +65,26 @@ impl Record {
             .extend(numbered.map(|(sequence, event)| Event::from_new(sequence, event)));
     }
 
+    /// Whether it may not change, because it is being moved.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.sealed)
+    }
+
+    pub(crate) fn set_sealed(&mut self, sealed: bool) {
+        if sealed || self.extra.is_some() {
+            self.extra.get_or_insert_default().sealed = sealed;
+        }
+    }
+
     pub(crate) fn branches(&self) -> &[Branch] {
         self.extra.as_ref().map_or(&[], |extra| &extra.branches)
+    }
+
+    /// Replaces the edges.
+    pub(crate) fn set_branches(&mut self, branches: Vec<Branch>) {
+        if !branches.is_empty() || self.extra.is_some() {
+            self.extra.get_or_insert_default().branches = branches;
+        }
     }
 
     /// Adds an edge at the end.

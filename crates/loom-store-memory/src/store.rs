@@ -13,8 +13,8 @@ use crate::{Clock, MemoryStoreBuilder};
 /// Event logs, fences, lineage and the shard plan, in the memory of this process.
 ///
 /// Keeps the whole contract of [`EventStore`](loom_spi::EventStore) and offers
-/// [`Fencing`](loom_spi::Fencing), [`PlanLedger`](loom_spi::PlanLedger) and
-/// [`BranchRegistry`](loom_spi::BranchRegistry). What it holds lives as long as it does.
+/// [`Fencing`](loom_spi::Fencing), [`Relocation`](loom_spi::Relocation),
+/// [`PlanLedger`](loom_spi::PlanLedger) and [`BranchRegistry`](loom_spi::BranchRegistry). What it holds lives as long as it does.
 ///
 /// No method waits for anything but a lock that is held for a moment, so every future is ready at its
 /// first poll, on any runtime or none.

@@ -5,6 +5,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use loom_spi::{ExecutionId, PlanEpoch, StoreErrorKind};
 
+use crate::arrivals::Arrivals;
 use crate::record::Record;
 
 /// How many leading bits of the index key choose a stripe.
@@ -31,6 +32,7 @@ pub(crate) struct Stripe {
     /// holds one stripe checks the plan and acts in one step.
     pub(crate) plan: Option<PlanEpoch>,
     pub(crate) records: BTreeMap<Position, Record>,
+    pub(crate) arrivals: Arrivals,
 }
 
 impl Stripe {
