@@ -4,6 +4,7 @@ use loom_spi::{Delete, Deleted};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::failure::Failure;
+use crate::marks;
 use crate::writer::{Transaction, Work};
 
 /// How many events of deleted logs are removed in one transaction, beside what it does anyway.
@@ -25,11 +26,8 @@ impl Work for Delete {
         if let Some(log) = record.log.take() {
             transaction.leave_garbage(log)?;
         }
-        if self.mark && state.plan.is_some() {
-            transaction
-                .connection()
-                .prepare_cached("INSERT OR IGNORE INTO deletions (id) VALUES (?1)")?
-                .execute([self.id.as_str()])?;
+        if self.mark {
+            marks::leave(transaction.connection(), &self.id)?;
         }
         transaction.store(&self.id, record)?;
         Ok(Deleted::new(events))

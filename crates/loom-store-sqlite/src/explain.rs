@@ -3,8 +3,7 @@
 use rusqlite::{Connection, StatementStatus};
 
 use crate::record::Record;
-use crate::schema::TABLES;
-use crate::{head, ledger, lineage, list, read};
+use crate::{head, ledger, lineage, list, marks, read, records, schema, staged};
 
 /// What `EXPLAIN QUERY PLAN` says, a line for each step.
 fn plan(sql: &str) -> Vec<String> {
@@ -21,7 +20,7 @@ fn plan(sql: &str) -> Vec<String> {
 
 fn tables() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch(TABLES).unwrap();
+    connection.execute_batch(&schema::tables()).unwrap();
     connection
 }
 
@@ -49,6 +48,16 @@ fn a_list_comes_from_the_index_in_its_order() {
 }
 
 #[test]
+fn a_look_at_a_record_is_one_descent_of_the_index() {
+    assert_eq!(plan(records::INSPECT), plan(head::FIND));
+}
+
+#[test]
+fn records_come_from_the_index_in_its_order() {
+    assert_eq!(plan(records::RECORDS), plan(list::LIST));
+}
+
+#[test]
 fn a_page_of_events_comes_from_the_index_in_its_order() {
     assert_eq!(
         plan(read::EVENTS),
@@ -69,6 +78,9 @@ fn every_other_statement_searches_too() {
         ledger::IDENTITY,
         crate::delete::RECLAIM,
         crate::writer::LAST_LOG,
+        marks::FIND,
+        staged::FIND,
+        staged::REMOVE,
     ];
     for sql in statements {
         for step in plan(sql) {
@@ -92,6 +104,8 @@ fn statements_keep_their_plan_whatever_they_are_asked_for() {
         head::PLAN,
         read::EVENTS,
         list::LIST,
+        records::INSPECT,
+        records::RECORDS,
         lineage::CHILDREN,
         lineage::PARENT,
     ];
@@ -118,17 +132,19 @@ fn a_bucket_is_listed_without_looking_at_the_others() {
             .execute((key, format!("order-{key}")))
             .unwrap();
     }
-    let mut find = connection.prepare(list::LIST).unwrap();
-    let found = find
-        .query_map((5_000, "", 5_009), |row| row.get::<_, i64>(5))
-        .unwrap();
-    assert_eq!(
-        found.map(Result::unwrap).collect::<Vec<_>>(),
-        (5_000..=5_009).collect::<Vec<_>>()
-    );
-    assert_eq!(find.get_status(StatementStatus::FullscanStep), 0);
-    assert_eq!(find.get_status(StatementStatus::Sort), 0);
-    // About a dozen instructions of SQLite's machine for each row.
-    let steps = find.get_status(StatementStatus::VmStep);
-    assert!(steps < 400, "{steps} steps");
+    for sql in [list::LIST, records::RECORDS] {
+        let mut find = connection.prepare(sql).unwrap();
+        let found = find
+            .query_map((5_000, "", 5_009), |row| row.get::<_, i64>(5))
+            .unwrap();
+        assert_eq!(
+            found.map(Result::unwrap).collect::<Vec<_>>(),
+            (5_000..=5_009).collect::<Vec<_>>()
+        );
+        assert_eq!(find.get_status(StatementStatus::FullscanStep), 0);
+        assert_eq!(find.get_status(StatementStatus::Sort), 0);
+        // About a dozen instructions of SQLite's machine for each row.
+        let steps = find.get_status(StatementStatus::VmStep);
+        assert!(steps < 400, "{steps} steps");
+    }
 }

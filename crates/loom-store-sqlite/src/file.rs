@@ -7,9 +7,9 @@ use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use crate::failure::Failure;
 use crate::reader::Reader;
-use crate::schema::{APPLICATION_ID, PAGE_SIZE, SCHEMA_VERSION, TABLES};
+use crate::schema::{APPLICATION_ID, PAGE_SIZE, SCHEMA_VERSION, tables};
 use crate::writer::Writer;
-use crate::{OpenFailure, Options, ledger};
+use crate::{OpenFailure, Options, ledger, upgrade};
 
 /// A file that was found to be a store of this version, and of the shard that was asked for.
 pub(crate) struct OpenFile {
@@ -65,6 +65,8 @@ fn finish(path: PathBuf, writer: Connection, options: &Options) -> Result<OpenFi
     check(&path, &writer, options)?;
     use_wal(&path, &writer, options)?;
     let identity = verify(&path, &writer, options)?;
+    // Not before it is known to be the right file.
+    upgrade::upgrade(&writer).map_err(|error| failure(&path, options, error))?;
     Writer::check(&writer)
         .and_then(|()| Reader::new(&writer).map(drop))
         .map_err(|error| failure(&path, options, error))?;
@@ -147,7 +149,7 @@ fn initialize(connection: &Connection, options: &Options) -> Result<bool, rusqli
         let Contents::Nothing = contents(connection)? else {
             return Ok(false);
         };
-        connection.execute_batch(TABLES)?;
+        connection.execute_batch(&tables())?;
         connection.execute("INSERT INTO shard (one) VALUES (1)", [])?;
         if let Some(identity) = &options.identity {
             ledger::write_identity(connection, identity)?;
@@ -178,7 +180,7 @@ fn check(path: &Path, connection: &Connection, options: &Options) -> Result<(), 
                 found: schema_version,
             }
         }
-        Contents::Header { schema_version, .. } if schema_version < SCHEMA_VERSION => {
+        Contents::Header { schema_version, .. } if schema_version < upgrade::OLDEST => {
             OpenFailure::Damaged {
                 path: path(),
                 reason: format!(

@@ -10,8 +10,9 @@ use rusqlite::Connection;
 
 use crate::SqliteStore;
 use crate::failure::{Failure, corrupt};
-use crate::record;
+use crate::staged::Staged;
 use crate::writer::{Transaction, Work};
+use crate::{marks, record};
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
@@ -72,8 +73,9 @@ impl Work for Publish {
                 &**bytes,
             ),
         )?;
-        // They said what was deleted under the plan that has just ended.
-        connection.execute("DELETE FROM deletions", [])?;
+        // Both belong to the plan that has just ended.
+        marks::clear(connection)?;
+        Staged::drop_all(transaction)?;
         transaction.set_plan(*epoch);
         Ok(())
     }

@@ -3,14 +3,15 @@
 use async_trait::async_trait;
 use loom_spi::{
     Branch, BranchRegistry, Children, ExecutionId, Forget, Operation, Parent, ParentLink,
-    PlanEpoch, RecordLineage, StoreError, StoreErrorKind,
+    RecordLineage, StoreError, StoreErrorKind,
 };
-use rusqlite::Statement;
+use rusqlite::{Connection, Statement};
 
 use crate::SqliteStore;
 use crate::failure::Failure;
 use crate::head::admit;
-use crate::record;
+use crate::marks;
+use crate::record::{self, Record};
 use crate::writer::{Transaction, Work};
 
 #[async_trait]
@@ -54,10 +55,8 @@ impl Work for RecordLineage {
     type Output = ();
 
     fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<(), Failure> {
-        self.check()?;
         let (found, state) = transaction.find(&self.parent)?;
-        PlanEpoch::admit(state.plan, self.epoch)?;
-        state.admit_unsealed()?;
+        state.admit_lineage(self)?;
         let statements = transaction.statements();
         if let Some(known) = parent(&mut statements.find_parent, &self.child)? {
             let ParentLink { parent, label, .. } = known;
@@ -87,22 +86,39 @@ impl Work for Forget {
 
     fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<u64, Failure> {
         let (found, state) = transaction.find(&self.parent)?;
-        PlanEpoch::admit(state.plan, self.epoch)?;
-        state.admit_unsealed()?;
+        state.admit_forget(self)?;
         let Some(mut record) = found else {
             return Ok(0);
         };
         if record.branches == 0 {
             return Ok(0);
         }
-        let removed = transaction
-            .connection()
-            .prepare_cached(FORGET)?
-            .execute([record.record])?;
+        let removed = remove(transaction.connection(), &record)?;
         record.branches = 0;
+        // Where nothing was removed nothing can come back.
+        if self.mark {
+            marks::leave(transaction.connection(), &self.parent)?;
+        }
         transaction.store(&self.parent, record)?;
         Ok(removed as u64)
     }
+}
+
+/// The branches of a record, in the order recorded.
+pub(crate) fn branches(
+    connection: &Connection,
+    id: &ExecutionId,
+    record: &Record,
+) -> Result<Vec<Branch>, Failure> {
+    if record.branches == 0 {
+        return Ok(Vec::new());
+    }
+    children(&mut *connection.prepare_cached(CHILDREN)?, id)
+}
+
+/// Removes the edges that start at a record, and says how many there were.
+pub(crate) fn remove(connection: &Connection, record: &Record) -> Result<usize, rusqlite::Error> {
+    connection.prepare_cached(FORGET)?.execute([record.record])
 }
 
 fn children(statement: &mut Statement<'_>, parent: &ExecutionId) -> Result<Vec<Branch>, Failure> {
@@ -114,7 +130,8 @@ fn children(statement: &mut Statement<'_>, parent: &ExecutionId) -> Result<Vec<B
     Ok(branches)
 }
 
-fn parent(
+/// Where a branch starts, as the shard knows.
+pub(crate) fn parent(
     statement: &mut Statement<'_>,
     child: &ExecutionId,
 ) -> Result<Option<ParentLink>, Failure> {

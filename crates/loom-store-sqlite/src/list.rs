@@ -1,7 +1,7 @@
 //! Listing executions in list order.
 
-use loom_spi::{ExecutionSummary, List, ListCursor, ListPage, RouteFilter};
-use rusqlite::Statement;
+use loom_spi::{ExecutionId, ExecutionSummary, List, ListCursor, ListPage, RouteFilter};
+use rusqlite::{Row, Statement};
 
 use crate::failure::Failure;
 use crate::head::admit;
@@ -19,44 +19,63 @@ pub(crate) fn list(reader: &mut Reader<'_>, request: &List) -> Result<ListPage, 
     }
     reader.snapshot(|statements| {
         admit(&mut statements.plan, request.epoch)?;
-        page(&mut statements.list, request)
+        let page = page(
+            &mut statements.list,
+            request.limit,
+            request.cursor.as_ref(),
+            request.route,
+            |row, id| {
+                let head = record::head(row, 0)?;
+                let wanted =
+                    head.filter(|head| request.state.is_none_or(|state| state == head.state));
+                Ok(wanted.map(|head| ExecutionSummary::new(id, head)))
+            },
+        )?;
+        Ok(ListPage::new(page.items, page.next))
     })
 }
 
-fn page(statement: &mut Statement<'_>, request: &List) -> Result<ListPage, Failure> {
-    let range = request
-        .route
-        .map_or(i64::MIN..=i64::MAX, RouteFilter::key_range);
+/// What was found, in list order.
+pub(crate) struct Page<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) next: Option<ListCursor>,
+}
+
+/// Walks rows in list order, and takes those in the route of which `item` makes something. The statement has the
+/// parameters of [`LIST`], and its columns 5 and 6 as well.
+pub(crate) fn page<T>(
+    statement: &mut Statement<'_>,
+    limit: usize,
+    cursor: Option<&ListCursor>,
+    route: Option<RouteFilter>,
+    mut item: impl FnMut(&Row<'_>, ExecutionId) -> Result<Option<T>, Failure>,
+) -> Result<Page<T>, Failure> {
+    let range = route.map_or(i64::MIN..=i64::MAX, RouteFilter::key_range);
     // No id is empty, so this position is before all ids of the lowest key.
     let mut start = (*range.start(), "");
-    if let Some(cursor) = &request.cursor {
+    if let Some(cursor) = cursor {
         let (index_key, id) = cursor.position();
         start = start.max((index_key, id.as_str()));
     }
 
     let mut rows = statement.query((start.0, start.1, range.end()))?;
-    let mut executions = Vec::new();
+    let mut items = Vec::new();
     let mut last_seen = None;
     let mut seen = 0;
     while let Some(row) = rows.next()? {
-        if executions.len() >= request.limit || seen >= PAGE_ROWS {
-            return Ok(ListPage::new(
-                executions,
-                last_seen.as_ref().map(ListCursor::after),
-            ));
+        if items.len() >= limit || seen >= PAGE_ROWS {
+            let next = last_seen.as_ref().map(ListCursor::after);
+            return Ok(Page { items, next });
         }
         seen += 1;
         let id = record::id(row, 6)?;
         last_seen = Some(id.clone());
         let hash = record::hash_of(row.get(5)?);
-        if let Some(head) = record::head(row, 0)?
-            && request.route.is_none_or(|route| route.matches(hash))
-            && request.state.is_none_or(|state| state == head.state)
-        {
-            executions.push(ExecutionSummary::new(id, head));
+        if route.is_none_or(|route| route.matches(hash)) {
+            items.extend(item(row, id)?);
         }
     }
-    Ok(ListPage::new(executions, None))
+    Ok(Page { items, next: None })
 }
 
 pub(crate) const LIST: &str = "

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Statement};
 
 use crate::failure::Failure;
-use crate::{head, lineage, list, read};
+use crate::{head, lineage, list, read, records};
 
 /// The statements are kept rather than looked up in the connection's cache, not so much for the look-up: the cache
 /// clears the values bound to a statement, and SQLite then plans anew any whose plan could depend on them.
@@ -22,6 +22,8 @@ pub(crate) struct Statements<'c> {
     pub(crate) plan: Statement<'c>,
     pub(crate) children: Statement<'c>,
     pub(crate) parent: Statement<'c>,
+    pub(crate) inspect: Statement<'c>,
+    pub(crate) records: Statement<'c>,
 }
 
 impl<'c> Reader<'c> {
@@ -38,6 +40,8 @@ impl<'c> Reader<'c> {
                 plan: prepare(head::PLAN)?,
                 children: prepare(lineage::CHILDREN)?,
                 parent: prepare(lineage::PARENT)?,
+                inspect: prepare(records::INSPECT)?,
+                records: prepare(records::RECORDS)?,
             },
         })
     }

@@ -89,6 +89,31 @@ impl Record {
         self.holder.as_mut().filter(|holder| holder.token == token)
     }
 
+    /// Seals or unseals the record, and with it the log.
+    pub(crate) fn set_sealed(&mut self, sealed: bool) {
+        self.sealed = sealed;
+        self.head = self.head.map(|head| head.with_sealed(sealed));
+    }
+
+    /// Takes over a fence from another shard, without the lease's time, unless the one here is higher. Says whether that
+    /// changed anything.
+    pub(crate) fn raise_fence(&mut self, fence: Option<FenceToken>, holder: Option<&str>) -> bool {
+        let Some(token) = fence.filter(|token| Some(*token) >= self.fence) else {
+            return false;
+        };
+        let holder = holder.map(|name| Holder {
+            name: name.into(),
+            token,
+            lease_end: None,
+        });
+        if self.fence == fence && (holder.is_none() || self.holder_under(token).is_some()) {
+            return false;
+        }
+        self.fence = fence;
+        self.holder = holder;
+        true
+    }
+
     /// What the contract decides by.
     pub(crate) fn state(found: Option<&Self>, plan: Option<PlanEpoch>) -> RecordState {
         let state = RecordState::new().with_plan(plan);
@@ -237,17 +262,50 @@ pub(crate) fn hash_of(index_key: i64) -> RouteHash {
     RouteHash((index_key.cast_unsigned() ^ (1 << 63)).reverse_bits())
 }
 
-fn token(stored: i64) -> FenceToken {
+pub(crate) fn token(stored: i64) -> FenceToken {
     FenceToken(stored.cast_unsigned())
 }
 
-fn count(stored: i64, of: &str) -> Result<u64, Failure> {
+pub(crate) fn count(stored: i64, of: &str) -> Result<u64, Failure> {
     u64::try_from(stored).map_err(|_| corrupt(format!("the number of {of} is {stored}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn held(token: u64, name: &str) -> Record {
+        let mut record = Record::default();
+        assert!(record.raise_fence(Some(FenceToken(token)), Some(name)));
+        record
+    }
+
+    fn holder(record: &Record) -> Option<(&str, u64)> {
+        let holder = record.holder.as_ref()?;
+        Some((&*holder.name, holder.token.0))
+    }
+
+    #[test]
+    fn of_two_fences_the_higher_counts_and_so_does_its_holder() {
+        let mut record = held(5, "here");
+        assert!(!record.raise_fence(None, Some("nobody")));
+        assert!(!record.raise_fence(Some(FenceToken(4)), Some("lower")));
+        assert!(!record.raise_fence(Some(FenceToken(5)), Some("equal")));
+        assert_eq!(holder(&record), Some(("here", 5)));
+        assert!(record.raise_fence(Some(FenceToken(6)), Some("there")));
+        assert_eq!(holder(&record), Some(("there", 6)));
+        assert!(record.raise_fence(Some(FenceToken(7)), None));
+        assert_eq!((record.fence, holder(&record)), (Some(FenceToken(7)), None));
+    }
+
+    #[test]
+    fn a_token_that_came_with_an_append_gets_the_name_of_its_holder() {
+        let mut record = held(5, "earlier");
+        record.fence = Some(FenceToken(6));
+        assert!(record.raise_fence(Some(FenceToken(6)), Some("there")));
+        assert_eq!(holder(&record), Some(("there", 6)));
+        assert!(!record.raise_fence(Some(FenceToken(6)), Some("there")));
+    }
 
     #[test]
     fn a_hash_comes_back_from_its_index_key() {

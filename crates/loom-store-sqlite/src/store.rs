@@ -19,7 +19,7 @@ use crate::readers::Readers;
 use crate::writer::{Work, Writer, closed};
 use crate::{OpenFailure, Options, head, list, read};
 
-/// An event store in one SQLite file, with all of [`Fencing`](loom_spi::Fencing),
+/// An event store in one SQLite file, with all of [`Fencing`](loom_spi::Fencing), [`Relocation`](loom_spi::Relocation),
 /// [`PlanLedger`](loom_spi::PlanLedger) and [`BranchRegistry`](loom_spi::BranchRegistry).
 ///
 /// Share it in an `Arc`. Several handles on one file are safe, in one process or in several on the same machine. It
@@ -178,6 +178,7 @@ impl EventStore for SqliteStore {
         Capabilities::none()
             .with_limits(self.limits)
             .with_fencing(self)
+            .with_relocation(self)
             .with_ledger(self)
             .with_branches(self)
     }

@@ -105,8 +105,13 @@ impl<'a, 'c> Transaction<'a, 'c> {
         self.connection
             .prepare_cached("INSERT INTO garbage (log) VALUES (?1)")?
             .execute([log])?;
-        self.memory.garbage = Some(true);
+        self.expect_garbage();
         Ok(())
+    }
+
+    /// To be called when logs were added to `garbage`.
+    pub(crate) fn expect_garbage(&mut self) {
+        self.memory.garbage = Some(true);
     }
 }
 

@@ -45,6 +45,7 @@ impl StoreFactory for Sqlite {
     fn promises(&self) -> &[Need] {
         &[
             Need::Fencing,
+            Need::Relocation,
             Need::Ledger,
             Need::Branches,
             Need::Reopen,

@@ -71,7 +71,7 @@ async fn nothing_of_a_sealed_record_can_change() {
 }
 
 #[tokio::test]
-async fn a_deletion_is_noted_until_the_next_plan() {
+async fn a_deletion_that_asks_for_it_is_noted_until_the_next_plan() {
     let (_directory, path, store) = store().await;
     let plan = |epoch: u64| PlanEpoch::new(epoch, PlanFingerprint(epoch.into()));
     let publish = |epoch| {
@@ -83,13 +83,17 @@ async fn a_deletion_is_noted_until_the_next_plan() {
     let noted = "SELECT id FROM deletions ORDER BY id";
 
     store.append(append("before", 0)).await.unwrap();
-    store.delete(Delete::new(id("before"))).await.unwrap();
-    assert!(names(&path, noted).is_empty());
+    let delete = Delete::new(id("before")).with_mark(true);
+    store.delete(delete).await.unwrap();
+    assert_eq!(names(&path, noted), ["before"]);
 
     store.publish(publish(1)).await.unwrap();
-    for name in ["a", "b", "a"] {
+    assert!(names(&path, noted).is_empty());
+    let under = plan(1);
+    for (name, mark) in [("a", true), ("b", true), ("a", true), ("unmarked", false)] {
         store.append(append(name, 0)).await.unwrap();
-        store.delete(Delete::new(id(name))).await.unwrap();
+        let delete = Delete::new(id(name)).with_mark(mark).with_epoch(under);
+        store.delete(delete).await.unwrap();
     }
     assert_eq!(names(&path, noted), ["a", "b"]);
     store.publish(publish(1)).await.unwrap();

@@ -1,0 +1,25 @@
+//! Marks of what was deleted here under the current plan, which a late import must not bring back.
+
+use loom_spi::ExecutionId;
+use rusqlite::Connection;
+
+/// Leaves a mark.
+pub(crate) fn leave(connection: &Connection, id: &ExecutionId) -> Result<(), rusqlite::Error> {
+    connection.prepare_cached(LEAVE)?.execute([id.as_str()])?;
+    Ok(())
+}
+
+/// Whether there is a mark.
+pub(crate) fn is_left(connection: &Connection, id: &ExecutionId) -> Result<bool, rusqlite::Error> {
+    connection.prepare_cached(FIND)?.exists([id.as_str()])
+}
+
+/// Removes all marks, because the plan changes.
+pub(crate) fn clear(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.execute("DELETE FROM deletions", [])?;
+    Ok(())
+}
+
+const LEAVE: &str = "INSERT OR IGNORE INTO deletions (id) VALUES (?1)";
+
+pub(crate) const FIND: &str = "SELECT 1 FROM deletions WHERE id = ?1";
