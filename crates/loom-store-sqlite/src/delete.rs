@@ -27,7 +27,7 @@ impl Work for Delete {
             transaction.leave_garbage(log)?;
         }
         if self.mark {
-            marks::leave(transaction.connection(), &self.id)?;
+            marks::leave(transaction, &self.id)?;
         }
         transaction.store(&self.id, record)?;
         Ok(Deleted::new(events))

@@ -66,21 +66,15 @@ fn stage(
         compare(transaction, current.log, again)?;
     }
     let completes = next.max(arrived) >= import.sealed.events();
-    let is_new = found.is_none();
-    let record = found.unwrap_or_default();
-    // At the first part too, so that a record that will be refused is not staged in vain.
-    let merged = if completes || current.is_none() {
-        Merged::of(transaction, import, &record)?
-    } else {
-        Merged::default()
-    };
+    // Already when the first part comes, so that a record that would be refused in the end is not staged in vain.
+    let merged = Merged::of(transaction, import, found.as_ref())?;
 
     // Nothing is refused from here on.
     if let (Some(other), None) = (found_staged, current) {
         other.drop(transaction, &import.id)?;
     }
     let Some(head) = head else {
-        return attach(import, record, is_new, None, &merged, transaction);
+        return attach(import, found, None, &merged, transaction);
     };
     let log = match current {
         Some(current) => current.log,
@@ -89,14 +83,7 @@ fn stage(
     insert(transaction, log, new)?;
     if completes {
         Staged::attached(transaction, &import.id)?;
-        return attach(
-            import,
-            record,
-            is_new,
-            Some((log, head)),
-            &merged,
-            transaction,
-        );
+        return attach(import, found, Some((log, head)), &merged, transaction);
     }
     let next = next.max(arrived);
     Staged { log, next, head }.put(transaction, &import.id)?;
@@ -108,12 +95,13 @@ fn stage(
 /// Makes everything visible that has arrived of a record.
 fn attach(
     import: &Import,
-    mut record: Record,
-    is_new: bool,
+    found: Option<Record>,
     log: Option<(i64, LogHead)>,
     merged: &Merged,
     transaction: &mut Transaction<'_, '_>,
 ) -> Result<Imported, Failure> {
+    let is_new = found.is_none();
+    let mut record = found.unwrap_or_default();
     let raised = record.raise_fence(import.sealed.fence, import.sealed.holder.as_deref());
     if !raised && !merged.changes && log.is_none() {
         return Ok(Imported::AlreadyThere);

@@ -87,6 +87,9 @@ impl Work for Forget {
     fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<u64, Failure> {
         let (found, state) = transaction.find(&self.parent)?;
         state.admit_forget(self)?;
+        if self.mark {
+            marks::leave(transaction, &self.parent)?;
+        }
         let Some(mut record) = found else {
             return Ok(0);
         };
@@ -95,10 +98,6 @@ impl Work for Forget {
         }
         let removed = remove(transaction.connection(), &record)?;
         record.branches = 0;
-        // Where nothing was removed nothing can come back.
-        if self.mark {
-            marks::leave(transaction.connection(), &self.parent)?;
-        }
         transaction.store(&self.parent, record)?;
         Ok(removed as u64)
     }

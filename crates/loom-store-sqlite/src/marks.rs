@@ -3,10 +3,23 @@
 use loom_spi::ExecutionId;
 use rusqlite::Connection;
 
-/// Leaves a mark.
-pub(crate) fn leave(connection: &Connection, id: &ExecutionId) -> Result<(), rusqlite::Error> {
-    connection.prepare_cached(LEAVE)?.execute([id.as_str()])?;
-    Ok(())
+use crate::failure::Failure;
+use crate::staged::Staged;
+use crate::writer::Transaction;
+
+/// Leaves a mark. What has arrived of the execution already cannot be completed any more, so it is dropped.
+pub(crate) fn leave(
+    transaction: &mut Transaction<'_, '_>,
+    id: &ExecutionId,
+) -> Result<(), Failure> {
+    transaction
+        .connection()
+        .prepare_cached(LEAVE)?
+        .execute([id.as_str()])?;
+    match Staged::find(transaction, id)? {
+        Some(staged) => staged.drop(transaction, id),
+        None => Ok(()),
+    }
 }
 
 /// Whether there is a mark.

@@ -9,7 +9,7 @@ use crate::record::Record;
 use crate::writer::Transaction;
 
 /// The edges that a record will have, and whether they are other ones than it has.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Merged {
     pub(crate) branches: Vec<Branch>,
     pub(crate) changes: bool,
@@ -22,7 +22,7 @@ impl Merged {
     pub(crate) fn of(
         transaction: &mut Transaction<'_, '_>,
         import: &Import,
-        record: &Record,
+        found: Option<&Record>,
     ) -> Result<Self, Failure> {
         let mut labels = AHashMap::with_capacity(import.sealed.branches.len());
         let mut branches = Vec::with_capacity(import.sealed.branches.len());
@@ -37,7 +37,10 @@ impl Merged {
             };
             refuse_other(known, &import.id, branch)?;
         }
-        let here = lineage::branches(transaction.connection(), &import.id, record)?;
+        let here = match found {
+            Some(record) => lineage::branches(transaction.connection(), &import.id, record)?,
+            None => Vec::new(),
+        };
         let only_here = here
             .iter()
             .filter(|branch| !labels.contains_key(&branch.child));

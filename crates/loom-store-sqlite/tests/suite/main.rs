@@ -13,7 +13,9 @@ mod group_commit;
 mod kill;
 mod opening;
 mod pages;
+mod parts;
 #[cfg(unix)]
 mod read_only;
+mod relocation;
 mod several_handles;
 mod stored;
