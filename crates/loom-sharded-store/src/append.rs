@@ -30,6 +30,9 @@ impl Core {
         sides: Sides<'_>,
         request: Append,
     ) -> Result<Appended, StoreError> {
+        if self.offers.relocation {
+            return Box::pin(self.append_relocating(sides, request)).await;
+        }
         let no_move = self.moves.shared(&request.id).await;
         if request.expected > 0 {
             return self.append_to_existing(sides, &request).await;

@@ -9,6 +9,7 @@ use crate::core::Core;
 use crate::first_plan;
 use crate::planner::{Planner, Unused};
 use crate::routing::Routing;
+use crate::rules::Rules;
 use crate::shard::Shard;
 use crate::{Connect, OpenError, ShardedStore};
 
@@ -24,6 +25,7 @@ pub struct ShardedStoreBuilder {
     deployment: Option<DeploymentId>,
     connect: Option<Arc<dyn Connect>>,
     cache_capacity: u64,
+    rules: Rules,
 }
 
 impl Default for ShardedStoreBuilder {
@@ -34,6 +36,7 @@ impl Default for ShardedStoreBuilder {
             deployment: None,
             connect: None,
             cache_capacity: CACHE_CAPACITY,
+            rules: Rules::default(),
         }
     }
 }
@@ -93,6 +96,13 @@ impl ShardedStoreBuilder {
         self
     }
 
+    /// A store that breaks a rule.
+    #[cfg(test)]
+    pub(crate) fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
     /// Makes unused stores the shards of the [`deployment`](Self::deployment) that was stated, and opens
     /// them. Doing it again after an interruption completes it.
     ///
@@ -124,6 +134,7 @@ impl ShardedStoreBuilder {
             deployment,
             connect,
             cache_capacity,
+            rules,
         } = self;
         let mut planner = Planner::new(shards, deployment, connect)?;
         planner.adopt_deployment().await?;
@@ -152,7 +163,7 @@ impl ShardedStoreBuilder {
             }
         };
         Ok(ShardedStore {
-            core: Arc::new(Core::new(planner, routing, cache_capacity)),
+            core: Arc::new(Core::new(planner, routing, cache_capacity, rules)),
         })
     }
 }

@@ -6,6 +6,7 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use crate::routing::Sides;
+use crate::rules::{Rule, Rules};
 use crate::shard::Side;
 
 /// A bounded LRU of resolutions.
@@ -14,7 +15,10 @@ use crate::shard::Side;
 /// asked about again. An entry carries since when its bucket has been placed as it was; after a change of
 /// that placement it says nothing.
 #[derive(Debug)]
-pub(crate) struct ResolutionCache(Cache<ExecutionId, Found, ahash::RandomState>);
+pub(crate) struct ResolutionCache {
+    found: Cache<ExecutionId, Found, ahash::RandomState>,
+    rules: Rules,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Found {
@@ -23,19 +27,20 @@ struct Found {
 }
 
 impl ResolutionCache {
-    pub(crate) fn new(capacity: u64) -> Self {
-        Self(
-            Cache::builder()
+    pub(crate) fn new(capacity: u64, rules: Rules) -> Self {
+        Self {
+            found: Cache::builder()
                 .max_capacity(capacity)
                 .eviction_policy(EvictionPolicy::lru())
                 .build_with_hasher(ahash::RandomState::new()),
-        )
+            rules,
+        }
     }
 
     /// The side on which `id` was last found, as far as that still means anything.
     pub(crate) fn get<'a>(&self, id: &ExecutionId, sides: Sides<'a>) -> Option<Side<'a>> {
-        let found = self.0.get(id)?;
-        if found.since != sides.since {
+        let found = self.found.get(id)?;
+        if found.since != sides.since && self.rules.keep(Rule::CacheDated) {
             return None;
         }
         [sides.destination, sides.source]
@@ -48,10 +53,10 @@ impl ResolutionCache {
             on: on.id(),
             since: sides.since,
         };
-        self.0.insert(id.clone(), found);
+        self.found.insert(id.clone(), found);
     }
 
     pub(crate) fn remove(&self, id: &ExecutionId) {
-        self.0.invalidate(id);
+        self.found.invalidate(id);
     }
 }

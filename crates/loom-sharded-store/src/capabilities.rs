@@ -25,6 +25,7 @@ impl Offers {
         Self {
             ledgers: offered.ledger.is_some(),
             fencing: offered.fencing.is_some(),
+            relocation: offered.relocation.is_some() && offered.ledger.is_some(),
             branches: offered.branches.is_some(),
             limits: offered.limits,
             uneven_limits: false,
@@ -36,6 +37,7 @@ impl Offers {
         Self {
             ledgers: self.ledgers && other.ledgers,
             fencing: self.fencing && other.fencing,
+            relocation: self.relocation && other.relocation,
             branches: self.branches && other.branches,
             limits: strictest(self.limits, other.limits),
             uneven_limits: self.uneven_limits || self.limits != other.limits,
@@ -48,6 +50,8 @@ impl Offers {
             Some("a plan ledger")
         } else if self.fencing && !other.fencing {
             Some("fencing")
+        } else if self.relocation && !other.relocation {
+            Some("relocation")
         } else if self.branches && !other.branches {
             Some("a branch registry")
         } else if strictest(self.limits, other.limits) != self.limits {

@@ -45,7 +45,9 @@ impl Core {
         on_source: &LogHead,
         on_destination: &LogHead,
     ) -> Result<bool, StoreError> {
-        let possible = !on_source.sealed
+        // Where records can be sealed, what is left behind is sealed.
+        let possible = !self.offers.relocation
+            && !on_source.sealed
             && on_source.next_sequence > 1
             && may_have_been_left(on_destination)
             && may_be_leftover(on_destination, on_source);

@@ -8,7 +8,8 @@ use loom_spi::{Operation, PlanEpoch, StoreError, StoreErrorKind};
 use crate::core::Core;
 use crate::ledger::{Attempt, publishable};
 use crate::planner::{Planner, Unused};
-use crate::routing::Routing;
+use crate::routing::{Route, Routing};
+use crate::rules::Rule;
 use crate::shard::Shard;
 use crate::{OpenError, PlanChangeError};
 
@@ -34,13 +35,14 @@ fn only_reads(operation: Operation) -> bool {
     )
 }
 
-/// Whether a difference of plans could be behind an error.
+/// Whether a difference of plans, or a move that a plan called off, could be behind an error.
 pub(crate) fn concerns_plans(error: &StoreError) -> bool {
     matches!(
         error.kind(),
         StoreErrorKind::StalePlan { .. }
             | StoreErrorKind::ShardBehind { .. }
             | StoreErrorKind::Unavailable { .. }
+            | StoreErrorKind::Sealed
     )
 }
 
@@ -71,6 +73,9 @@ impl Core {
             StoreErrorKind::Unavailable { outcome_known, .. } => Remedy::AskOthers {
                 may_repeat: *outcome_known || only_reads(error.operation()),
             },
+            StoreErrorKind::Sealed => {
+                return self.unseal_settled(restarts, seen, error).await;
+            }
             _ => return Err(error),
         };
         if restarts.0 >= MOST {
@@ -82,6 +87,45 @@ impl Core {
             Ok(false) => Err(error),
             // The refusal is what the operation met; why it could not be helped is its cause.
             Err(cause) => Err(error.with_source(cause)),
+        }
+    }
+
+    /// Unseals what a settled bucket holds sealed: the move that sealed it was called off.
+    async fn unseal_settled(
+        &self,
+        restarts: &mut Restarts,
+        seen: PlanEpoch,
+        error: StoreError,
+    ) -> Result<(), StoreError> {
+        if restarts.0 >= MOST {
+            return Err(error);
+        }
+        restarts.0 += 1;
+        let routing = self.current.load_full();
+        if routing.epoch() != Some(seen) {
+            return Ok(());
+        }
+        let Some(id) = error.execution() else {
+            return Err(error);
+        };
+        match routing.route(id.route_hash()) {
+            Route::Settled(side) if self.offers.relocation && self.rules.keep(Rule::Unseal) => {
+                match side.unseal(id).await {
+                    // A newer plan, or retired meanwhile: starting again finds out.
+                    Err(cause)
+                        if !matches!(
+                            cause.kind(),
+                            StoreErrorKind::NotFound
+                                | StoreErrorKind::StalePlan { .. }
+                                | StoreErrorKind::ShardBehind { .. }
+                        ) =>
+                    {
+                        Err(error.with_source(cause))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            _ => Err(error),
         }
     }
 
@@ -185,7 +229,9 @@ impl Core {
         match current {
             // Somebody has raised it; if it is ahead by now, the next attempt will find out.
             Some(current) if current.epoch >= seen.epoch => return Ok(true),
-            Some(current) if current.epoch + 1 < seen.epoch => {
+            Some(current)
+                if current.epoch + 1 < seen.epoch && self.rules.keep(Rule::RefuseFarBehind) =>
+            {
                 let shard = shard.id;
                 let current = Some(current);
                 return Err(PlanChangeError::FarBehind {

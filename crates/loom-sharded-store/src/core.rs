@@ -11,6 +11,7 @@ use crate::gate::Gate;
 use crate::moves::Moves;
 use crate::planner::Planner;
 use crate::routing::Routing;
+use crate::rules::Rules;
 use crate::stats::Counters;
 
 /// One sharded store; the handles of it are clones of an `Arc` of this.
@@ -28,22 +29,29 @@ pub(crate) struct Core {
     pub(crate) lineage_locks: Box<[Mutex<()>]>,
     pub(crate) counters: Counters,
     pub(crate) offers: Offers,
+    pub(crate) rules: Rules,
 }
 
 /// How many recordings of lineage run at once, at most.
 const LINEAGE_LOCKS: usize = 64;
 
 impl Core {
-    pub(crate) fn new(planner: Planner, routing: Routing, cache_capacity: u64) -> Self {
+    pub(crate) fn new(
+        planner: Planner,
+        routing: Routing,
+        cache_capacity: u64,
+        rules: Rules,
+    ) -> Self {
         let routing = Arc::new(routing);
         Self {
             gate: Gate::new(&routing),
             current: ArcSwap::from(routing),
-            cache: ResolutionCache::new(cache_capacity),
+            cache: ResolutionCache::new(cache_capacity, rules),
             moves: Moves::new(),
             lineage_locks: (0..LINEAGE_LOCKS).map(|_| Mutex::default()).collect(),
             counters: Counters::default(),
             offers: planner.offers,
+            rules,
             planner: Mutex::new(planner),
         }
     }
@@ -54,6 +62,9 @@ impl Core {
 pub(crate) struct Offers {
     pub(crate) ledgers: bool,
     pub(crate) fencing: bool,
+    /// Whether records can be sealed and moved, live ones too. Means something only under a plan that the
+    /// shards enforce, so that it is set only where they keep ledgers.
+    pub(crate) relocation: bool,
     pub(crate) branches: bool,
     pub(crate) limits: Limits,
     /// Whether some shard accepts more than `limits`, so that these have to be checked here.

@@ -26,6 +26,9 @@ impl Core {
         sides: Sides<'_>,
         request: &Delete,
     ) -> Result<Deleted, StoreError> {
+        if self.offers.relocation {
+            return self.delete_relocating(sides, request).await;
+        }
         let id = &request.id;
         let _no_move = self.moves.alone(id).await;
         self.cache.remove(id);

@@ -232,16 +232,15 @@ impl Side<'_> {
         cursor: Option<ListCursor>,
         limit: usize,
     ) -> Result<(Vec<ExecutionId>, Option<ListCursor>), StoreError> {
-        let Some(relocation) = self.store().capabilities().relocation else {
+        if self.store().capabilities().relocation.is_none() {
             let page = self
                 .list(List::new(limit).with_route(filter).with_cursor(cursor))
                 .await?;
             let ids = page.executions.into_iter().map(|execution| execution.id);
             return Ok((ids.collect(), page.next));
-        };
-        let mut request = Records::new(limit).with_route(filter).with_cursor(cursor);
-        self.stamp(&mut request.epoch);
-        let page = relocation.records(request).await.map_err(self.blame())?;
+        }
+        let request = Records::new(limit).with_route(filter).with_cursor(cursor);
+        let page = self.records(request).await?;
         let ids = page.records.into_iter().map(|record| record.id);
         Ok((ids.collect(), page.next))
     }

@@ -51,6 +51,9 @@ impl Core {
         sides: Sides<'_>,
         request: &AcquireFence,
     ) -> Result<FenceToken, StoreError> {
+        if self.offers.relocation {
+            return self.acquire_relocating(sides, request).await;
+        }
         let id = &request.id;
         let _alone = self.moves.alone(id).await;
         let present = request.clone().with_require(Require::Exists);
@@ -125,6 +128,9 @@ impl Core {
         sides: Sides<'_>,
         request: &RenewLease,
     ) -> Result<(), StoreError> {
+        if self.offers.relocation {
+            return self.renew_relocating(sides, request).await;
+        }
         let id = &request.id;
         let _no_move = self.moves.shared(id).await;
         let [first, second] = self.fenced_first(Operation::RenewLease, sides, id).await?;
@@ -144,6 +150,9 @@ impl Core {
         sides: Sides<'_>,
         request: &ReleaseLease,
     ) -> Result<(), StoreError> {
+        if self.offers.relocation {
+            return self.release_relocating(sides, request).await;
+        }
         let id = &request.id;
         let _no_move = self.moves.shared(id).await;
         let [first, second] = self
@@ -210,19 +219,19 @@ impl Core {
 }
 
 impl Side<'_> {
-    async fn acquire(self, mut request: AcquireFence) -> Result<FenceToken, StoreError> {
+    pub(crate) async fn acquire(self, mut request: AcquireFence) -> Result<FenceToken, StoreError> {
         self.stamp(&mut request.epoch);
         let fencing = self.fencing(Operation::AcquireFence)?;
         fencing.acquire_fence(request).await.map_err(self.blame())
     }
 
-    async fn renew(self, mut request: RenewLease) -> Result<(), StoreError> {
+    pub(crate) async fn renew(self, mut request: RenewLease) -> Result<(), StoreError> {
         self.stamp(&mut request.epoch);
         let fencing = self.fencing(Operation::RenewLease)?;
         fencing.renew_lease(request).await.map_err(self.blame())
     }
 
-    async fn release(self, mut request: ReleaseLease) -> Result<(), StoreError> {
+    pub(crate) async fn release(self, mut request: ReleaseLease) -> Result<(), StoreError> {
         self.stamp(&mut request.epoch);
         let fencing = self.fencing(Operation::ReleaseLease)?;
         fencing.release_lease(request).await.map_err(self.blame())

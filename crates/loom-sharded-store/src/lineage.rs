@@ -134,6 +134,9 @@ impl Core {
         sides: Sides<'_>,
         request: &RecordLineage,
     ) -> Result<(), StoreError> {
+        if self.offers.relocation {
+            return Box::pin(self.record_relocating(sides, request)).await;
+        }
         let parent = &request.parent;
         let _alone = self.moves.alone(parent).await;
         let resolution = self
@@ -210,6 +213,9 @@ impl Core {
         sides: Sides<'_>,
         request: &Forget,
     ) -> Result<u64, StoreError> {
+        if self.offers.relocation {
+            return Box::pin(self.forget_relocating(sides, request)).await;
+        }
         let _no_move = self.moves.alone(&request.parent).await;
         let known = children_of_both(sides, &request.parent).await?;
         sides.source.forget(request.clone()).await?;

@@ -11,6 +11,7 @@ use loom_spi::{
 use crate::compare::may_be_leftover;
 use crate::core::{Core, restarting};
 use crate::routing::{Route, Routing, belongs};
+use crate::rules::Rule;
 use crate::shard::Side;
 
 /// The least that a shard is asked for, so that a page of a few executions is one round.
@@ -38,7 +39,11 @@ impl Core {
             // Whether an execution is open is for the copy that counts to say, so both have to be seen.
             asked.state = None;
         }
-        for (sides, as_source) in [(passes.sources, true), (passes.destinations, false)] {
+        let mut order = [(passes.sources, true), (passes.destinations, false)];
+        if !self.rules.keep(Rule::SourcesFirst) {
+            order.reverse();
+        }
+        for (sides, as_source) in order {
             let pages = try_join_all(sides.iter().map(|side| side.list(asked.clone()))).await?;
             for (side, page) in sides.iter().zip(pages) {
                 merge.add(*side, page, as_source, routing);
@@ -59,6 +64,10 @@ impl Core {
         let (Some(here), Some(there)) = (&copies.source, &copies.destination) else {
             return Ok(());
         };
+        if !self.rules.keep(Rule::ListCounting) {
+            copies.destination = None;
+            return Ok(());
+        }
         if let Route::Migrating(sides) = routing.route(here.id.route_hash())
             && self
                 .left_on_destination(Operation::List, &here.id, sides, &here.head, &there.head)

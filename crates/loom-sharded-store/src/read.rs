@@ -20,6 +20,9 @@ impl Core {
         sides: Sides<'_>,
         request: &Read,
     ) -> Result<ReadPage, StoreError> {
+        if self.offers.relocation {
+            return Box::pin(self.read_relocating(sides, request)).await;
+        }
         self.ask(Operation::Read, &request.id, sides, doubtful_page, |side| {
             side.read(request.clone())
         })
@@ -50,8 +53,12 @@ impl Core {
             }
             self.cache.remove(id);
         }
-        // The answer is made of two looks, which a move must not come between.
-        let _no_move = self.moves.shared(id).await;
+        // Without seals, the answer is made of two looks that a move must not come between.
+        let _no_move = if self.offers.relocation {
+            None
+        } else {
+            Some(self.moves.shared(id).await)
+        };
         Ok(match self.resolve(Operation::Head, id, sides).await? {
             Resolution::Destination(_, head) | Resolution::Source(_, head) => Some(head),
             Resolution::Nowhere(_) => None,

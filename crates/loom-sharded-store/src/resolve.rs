@@ -7,6 +7,7 @@ use loom_spi::{ExecutionId, Head, LogHead, Operation, StoreError, StoreErrorKind
 use crate::compare::may_have_been_left;
 use crate::core::Core;
 use crate::routing::Sides;
+use crate::rules::Rule;
 use crate::shard::Side;
 
 /// Where an execution is.
@@ -31,7 +32,8 @@ impl<'a> Resolution<'a> {
 
 impl Core {
     /// Looks at the destination, the source, and the destination again, since an execution may move to it
-    /// between the first two looks. Two looks find everything that exists; absence takes three.
+    /// between the first two looks. Two looks find everything that exists; absence takes three, and so does a
+    /// sealed copy that is on the destination alone.
     ///
     /// An unsealed copy beats a sealed one, and on equal terms the destination's beats the source's, unless
     /// it is known to be [left over](Self::left_on_destination).
@@ -48,13 +50,14 @@ impl Core {
         } = sides;
         let mut on_destination = self.look(operation, id, destination).await?;
         if let Some(head) = on_destination
-            && !head.sealed
-            && !may_have_been_left(&head)
+            && (!head.sealed || !self.rules.keep(Rule::UnsealedCounts))
+            && (self.offers.relocation || !may_have_been_left(&head))
         {
             return Ok(self.remember(id, sides, Resolution::Destination(destination, head)));
         }
         let on_source = self.look(operation, id, source).await?;
-        if on_source.is_none() && on_destination.is_none() {
+        let gone = on_destination.is_none_or(|head| head.sealed);
+        if on_source.is_none() && gone && self.rules.keep(Rule::LookAgain) {
             on_destination = self.look(operation, id, destination).await?;
         }
         let resolution = match (on_destination, on_source) {

@@ -102,7 +102,7 @@ impl<'a> Side<'a> {
             .ok_or_else(|| self.unsupported(operation, "a branch registry"))
     }
 
-    fn unsupported(self, operation: Operation, capability: &'static str) -> StoreError {
+    pub(crate) fn unsupported(self, operation: Operation, capability: &'static str) -> StoreError {
         self.blame()(StoreError::new(
             operation,
             StoreErrorKind::Unsupported { capability },

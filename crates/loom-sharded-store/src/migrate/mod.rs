@@ -10,6 +10,7 @@ use crate::ShardedStore;
 use crate::compare::{Relation, compare};
 use crate::core::{Core, restarting};
 use crate::delete::{is_conflict, is_not_found};
+use crate::relocate::Relocated;
 use crate::resolve::on_the_way;
 use crate::routing::{Route, Sides};
 use crate::shard::Side;
@@ -24,7 +25,13 @@ impl ShardedStore {
     /// Moves an execution of a migrating bucket from the source to the destination now, instead of waiting
     /// until it is deleted there.
     ///
-    /// Copies its lineage and its log, compares what has arrived with what is there, and only then removes
+    /// Where every shard offers [`Relocation`](loom_spi::Relocation), anything moves, live executions and
+    /// records without a log too, while it is used: it is sealed on the source, imported on the destination in
+    /// one step, and retired on the source. A writer that meets the seal finishes the move and goes on. The
+    /// highest fence token goes along, and the name of its holder; the rest of its lease does not. A crash at any
+    /// point leaves a record that is served and a move that any process finishes.
+    ///
+    /// Elsewhere it is copied and then deleted, with a narrower promise. It copies its lineage and its log, compares what has arrived with what is there, and only then removes
     /// the source's, provided that it is still as long as what was copied. A crash at any point leaves at
     /// least one whole copy, and the destination's is the one that is served; calling it again finishes
     /// the move. Several movers may work on the same execution.
@@ -45,9 +52,9 @@ impl ShardedStore {
         let hash = id.route_hash();
         let moved: Result<Result<Migrated, MigrateError>, StoreError> =
             restarting!(self.core, |routing| match routing.route(hash) {
-                Route::Settled(side) => match self.core.look(MIGRATE, id, side).await {
-                    Ok(Some(_)) => Ok(Ok(Migrated::Settled { on: side.id() })),
-                    Ok(None) => Ok(Err(not_found(id).into())),
+                Route::Settled(side) => match self.core.is_there(id, side).await {
+                    Ok(true) => Ok(Ok(Migrated::Settled { on: side.id() })),
+                    Ok(false) => Ok(Err(not_found(id).into())),
                     Err(error) => Err(error),
                 },
                 Route::Migrating(sides) => match Box::pin(self.core.migrate(sides, id)).await {
@@ -85,7 +92,38 @@ pub enum Migrated {
 }
 
 impl Core {
+    async fn is_there(&self, id: &ExecutionId, side: Side<'_>) -> Result<bool, StoreError> {
+        if self.offers.relocation {
+            return Ok(side.inspect(id).await?.is_some());
+        }
+        Ok(self.look(MIGRATE, id, side).await?.is_some())
+    }
+
+    /// The whole record, by sealing it.
+    async fn migrate_record(
+        &self,
+        sides: Sides<'_>,
+        id: &ExecutionId,
+    ) -> Result<Migrated, MigrateError> {
+        let (from, to) = (sides.source.id(), sides.destination.id());
+        if let Relocated::Moved(events) = self.relocate(sides, id).await? {
+            return Ok(Migrated::Moved { from, to, events });
+        }
+        match sides.destination.inspect(id).await? {
+            Some(record) if record.sealed => {
+                // Sealed by a move in the other direction, which was called off.
+                sides.destination.unseal(id).await?;
+                Ok(Migrated::AlreadyThere { on: to })
+            }
+            Some(_) => Ok(Migrated::AlreadyThere { on: to }),
+            None => Err(not_found(id).into()),
+        }
+    }
+
     async fn migrate(&self, sides: Sides<'_>, id: &ExecutionId) -> Result<Migrated, MigrateError> {
+        if self.offers.relocation {
+            return self.migrate_record(sides, id).await;
+        }
         let _alone = self.moves.alone(id).await;
         self.cache.remove(id);
         let Sides {

@@ -12,6 +12,7 @@ use crate::drain::report_of;
 use crate::ledger::{Attempt, publishable};
 use crate::planner::{Planner, Unused};
 use crate::routing::{Routing, plan_epoch, routes_as_unplanned};
+use crate::rules::Rule;
 use crate::shard::Shard;
 use crate::{BucketDrain, OpenError, PlanChangeError};
 
@@ -39,8 +40,12 @@ impl Core {
                 if given.epoch <= current.epoch {
                     return Err(PlanChangeError::Superseded { given, current });
                 }
-                now.validate_transition(&next)?;
-                check_drained(&routing, now, &next).await?;
+                if self.rules.keep(Rule::ValidateStep) {
+                    now.validate_transition(&next)?;
+                }
+                if self.rules.keep(Rule::CheckDrained) {
+                    check_drained(&routing, now, &next).await?;
+                }
             }
             _ => {
                 let shards = routing.sides().len();
@@ -99,7 +104,8 @@ impl Core {
         planner: &Planner,
     ) -> Result<Arc<Routing>, PlanChangeError> {
         let routing = self.current.load_full();
-        if let (Some(plan), true) = (routing.plan(), self.offers.ledgers)
+        let complete = self.offers.ledgers && self.rules.keep(Rule::CompleteFirst);
+        if let (Some(plan), true) = (routing.plan(), complete)
             && let Some((_, error)) = self.spread(planner, plan, &[]).await.into_iter().next()
         {
             return Err(error);
@@ -136,7 +142,10 @@ impl Core {
         routing: &Routing,
         next: &ShardPlan,
     ) -> Result<(), PlanChangeError> {
-        let deciding = members(routing.plan().map_or(next, |now| now));
+        let present = routing
+            .plan()
+            .filter(|_| self.rules.keep(Rule::DecideOnPresent));
+        let deciding = members(present.map_or(next, |now| now));
         let deciding = deciding.first().ok_or(OpenError::NoShards)?;
         let deciding = shard(&planner.known, *deciding)?;
         match deciding
