@@ -210,7 +210,7 @@ pub(crate) async fn report_of(
 type OfBucket<'a> = (RouteFilter, Option<Sides<'a>>);
 
 /// What selects a bucket's executions, and its two sides if it migrates.
-fn sides_of(routing: &Routing, bucket: u32) -> Result<OfBucket<'_>, StoreError> {
+pub(crate) fn sides_of(routing: &Routing, bucket: u32) -> Result<OfBucket<'_>, StoreError> {
     let buckets = routing.plan().map_or(0, |plan| plan.bucket_count());
     let filter = RouteFilter::new(u64::from(buckets), u64::from(bucket)).map_err(|error| {
         let reason = match buckets {

@@ -42,6 +42,31 @@ impl ShardedStore {
         self.core.publish(&mut planner, next).await
     }
 
+    /// Calls migrations off: each of these buckets migrates back to the shard it came from, in one epoch, and
+    /// the plan is [published](Self::publish). New executions are created where they were before, what has moved
+    /// already moves back lazily or by a [drain](Self::drain), and once its other side is empty the bucket
+    /// settles where it was. Reverting a revert goes on as before.
+    ///
+    /// # Errors
+    /// [`PlanChangeError::Plan`] for a bucket that does not migrate, [`PlanChangeError::Unplanned`] when there
+    /// is no plan, and the others as for [`publish`](Self::publish).
+    ///
+    /// # Cancel safety
+    /// As [`publish`](Self::publish). A call whose answer was lost must not be repeated blindly, since it turns
+    /// the buckets round again: look at the plan first.
+    pub async fn revert(
+        &self,
+        buckets: impl IntoIterator<Item = u32> + Send,
+    ) -> Result<Published, PlanChangeError> {
+        let buckets: Vec<u32> = buckets.into_iter().collect();
+        let mut planner = self.core.planner.lock().await;
+        self.core.catch_up(&mut planner).await?;
+        let routing = self.core.current.load_full();
+        let plan = routing.plan().ok_or(PlanChangeError::Unplanned)?;
+        let next = Arc::new(plan.reverted_all(buckets)?);
+        self.core.publish(&mut planner, next).await
+    }
+
     /// Settles every migrating bucket that is drained, in one epoch. One execution that never ends holds up its
     /// own bucket and no other; the report names it.
     ///
