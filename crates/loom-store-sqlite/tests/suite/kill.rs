@@ -1,35 +1,24 @@
 //! A process that appends is killed at random moments: everything that it reported as acknowledged is there, and
 //! nothing half.
-//!
-//! `LOOM_KILL_ROUNDS` says how often; `LOOM_KILL_SEED` repeats a run.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use futures_util::TryStreamExt as _;
 use loom_spi::{Append, Delete, EventStore, EventStoreExt as _, ExecutionId, Head, List, NewEvent};
 use loom_store_sqlite::{Options, SqliteStore};
 
-/// Tells the process that the test starts which file to append to.
-const CHILD: &str = "LOOM_TEST_APPENDER";
-const ROUND: &str = "LOOM_TEST_APPENDER_ROUND";
+use crate::killed::{self, runtime};
+
 const ROUNDS: usize = 20;
 const WRITERS: usize = 8;
-const PREFIX: &str = "acknowledged";
 
 #[test]
 fn a_killed_process_loses_nothing_that_was_acknowledged() {
-    if let Some(path) = std::env::var_os(CHILD) {
-        return append_until_killed(Path::new(&path), &std::env::var(ROUND).unwrap());
+    if let Some((path, round)) = killed::child() {
+        return append_until_killed(&path, &round);
     }
-    let number = |name, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let rounds = number("LOOM_KILL_ROUNDS", ROUNDS);
-    let mut random = number("LOOM_KILL_SEED", std::process::id() as usize);
-    println!("LOOM_KILL_SEED={random}");
-
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("shard.db");
     runtime()
@@ -37,58 +26,18 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
         .unwrap();
 
     let mut acknowledged = Acknowledged::new();
-    for round in 0..rounds {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let reports = run_and_kill(&path, round, 1 + (random >> 33) % 300);
-        assert!(!reports.is_empty(), "round {round} saw no acknowledgement");
-        acknowledged.extend(reports);
+    let test = "kill::a_killed_process_loses_nothing_that_was_acknowledged";
+    killed::rounds(test, &path, ROUNDS, |reports| {
+        acknowledged.extend(reports.iter().map(|report| {
+            let (id, next) = report.split_once(' ').unwrap();
+            (id.to_owned(), next.parse().unwrap())
+        }));
         runtime().block_on(verify(&path, &acknowledged));
-    }
+    });
 }
 
 /// By id, the length that was acknowledged last; 0 when it was deleted.
 type Acknowledged = BTreeMap<String, u64>;
-
-/// Starts the appender and kills it once it has reported `after` acknowledgements. What it reported until its
-/// end counts too.
-fn run_and_kill(path: &Path, round: usize, after: usize) -> Acknowledged {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "kill::a_killed_process_loses_nothing_that_was_acknowledged",
-            "--nocapture",
-        ])
-        .env(CHILD, path)
-        .env(ROUND, round.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut reports = Acknowledged::new();
-    let mut seen = 0;
-    for line in &mut lines {
-        // The last line may have been cut off in the middle: it has no full stop then.
-        let Some(report) = line
-            .as_deref()
-            .unwrap()
-            .strip_prefix(PREFIX)
-            .and_then(|line| line.strip_suffix('.'))
-        else {
-            continue;
-        };
-        let (id, next) = report.trim().split_once(' ').unwrap();
-        reports.insert(id.to_owned(), next.parse().unwrap());
-        seen += 1;
-        if seen == after {
-            child.kill().unwrap();
-        }
-    }
-    let status = child.wait().unwrap();
-    assert!(!status.success(), "it ended by itself");
-    reports
-}
 
 async fn verify(path: &Path, acknowledged: &Acknowledged) {
     let store = SqliteStore::open(path, Options::new()).await.unwrap();
@@ -176,15 +125,6 @@ async fn append_one_log(store: &SqliteStore, name: &str) {
     }
 }
 
-/// One write, so that a line is cut off only by the end of the process.
 fn report(name: &str, next: u64) {
-    let line = format!("\n{PREFIX} {name} {next}.\n");
-    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .build()
-        .unwrap()
+    killed::report(&format!("{name} {next}"));
 }
