@@ -1,7 +1,7 @@
 //! What a case works with.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,25 +11,46 @@ use loom_spi::{
     PlanLedger, Read, RecordLineage, Relocation, StoreError, StoreErrorKind,
 };
 
-use crate::factory::Hooks;
+use crate::factory::{Close, Hooks};
 use crate::outcome::{Stop, Verdict};
 use crate::support::{event, events, ids_of, listing, log_in_pages, race};
-use crate::{Effort, Need};
+use crate::{Effort, Need, StoreFactory};
 
 /// A store of its own for each case, with what can be done to it.
 pub(crate) struct Cx {
     store: Arc<dyn EventStore>,
     hooks: Hooks,
     effort: Effort,
+    spares: Arc<Spares>,
 }
 
 impl Cx {
-    pub(crate) fn new(store: Arc<dyn EventStore>, hooks: Hooks, effort: Effort) -> Self {
+    pub(crate) fn new(store: Arc<dyn EventStore>, hooks: Hooks, spares: Arc<Spares>) -> Self {
         Self {
             store,
             hooks,
-            effort,
+            effort: spares.factory.effort(),
+            spares,
         }
+    }
+
+    /// Another store of the same factory, empty as well.
+    pub(crate) async fn another(&self) -> Result<Self, Stop> {
+        let made = self.spares.factory.create().await;
+        let subject = made.map_err(|error| {
+            Stop::failed(format_args!("another store could not be made: {error}"))
+        })?;
+        self.spares.closes().extend(subject.close);
+        Ok(Self::new(
+            subject.store,
+            subject.hooks,
+            Arc::clone(&self.spares),
+        ))
+    }
+
+    /// Whether the store can be reopened.
+    pub(crate) fn reopens(&self) -> bool {
+        self.hooks.reopen.is_some()
     }
 
     pub(crate) fn store(&self) -> &dyn EventStore {
@@ -158,6 +179,26 @@ impl Cx {
         F: Future<Output = T> + Send + 'static,
     {
         race(self.effort.racers, |index| racer(index, self.shared())).await
+    }
+}
+
+/// What makes the stores of a case, and what has to be done after it.
+pub(crate) struct Spares {
+    factory: Arc<dyn StoreFactory>,
+    closes: Mutex<Vec<Close>>,
+}
+
+impl Spares {
+    pub(crate) fn new(factory: Arc<dyn StoreFactory>) -> Arc<Self> {
+        Arc::new(Self {
+            factory,
+            closes: Mutex::default(),
+        })
+    }
+
+    /// What closes the stores that were made so far.
+    pub(crate) fn closes(&self) -> MutexGuard<'_, Vec<Close>> {
+        self.closes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -44,8 +44,8 @@ use crate::{Effort, Need};
 /// ```
 #[async_trait]
 pub trait StoreFactory: Send + Sync + 'static {
-    /// Makes an empty store that shares nothing with those made before. Called once for each case,
-    /// inside a tokio runtime that belongs to the case.
+    /// Makes an empty store that shares nothing with those made before. Called for each case, inside a tokio
+    /// runtime that belongs to the case: once, or twice where a record moves from one store to another.
     ///
     /// # Errors
     /// Whatever kept the store from being made; the case fails with it.
@@ -109,6 +109,8 @@ where
 
 type Done = BoxFuture<'static, Result<(), BoxError>>;
 type Reopened = BoxFuture<'static, Result<Arc<dyn EventStore>, BoxError>>;
+/// What is done after a case.
+pub(crate) type Close = Box<dyn FnOnce() -> Done + Send>;
 /// A hook that can be called any number of times.
 type Hook<Argument, Ended> = Arc<dyn Fn(Argument) -> Ended + Send + Sync>;
 
@@ -127,7 +129,7 @@ pub(crate) struct Hooks {
 pub struct Subject {
     pub(crate) store: Arc<dyn EventStore>,
     pub(crate) hooks: Hooks,
-    pub(crate) close: Option<Box<dyn FnOnce() -> Done + Send>>,
+    pub(crate) close: Option<Close>,
 }
 
 impl Subject {

@@ -12,7 +12,7 @@ use loom_spi::BoxError;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::case::{Case, Run};
-use crate::context::{Cx, RegistryCx};
+use crate::context::{Cx, RegistryCx, Spares};
 use crate::factory::{RegistryFactory, StoreFactory, Subject};
 use crate::outcome::{Stop, Verdict};
 use crate::{CaseReport, Effort, Outcome, cases, registry_cases};
@@ -65,7 +65,7 @@ pub fn run_registry_case(factory: &Arc<dyn RegistryFactory>, case: &Case) -> Cas
 
 /// Makes a store, runs the case, cleans up.
 async fn attempt(factory: Arc<dyn StoreFactory>, case: Case) -> Outcome {
-    let effort = factory.effort();
+    let spares = Spares::new(Arc::clone(&factory));
     let made = guarded(async move { factory.create().await }).await;
     let Subject {
         store,
@@ -75,15 +75,17 @@ async fn attempt(factory: Arc<dyn StoreFactory>, case: Case) -> Outcome {
         Ok(subject) => subject,
         Err(message) => return failed(format!("the store could not be made: {message}")),
     };
-    let cx = Cx::new(store, hooks, effort);
-    let outcome = verdict(case.run, cx).await;
-    match close {
-        None => outcome,
-        Some(close) => match (guarded(async move { close().await }).await, outcome) {
+    spares.closes().extend(close);
+    let mut outcome = verdict(case.run, Cx::new(store, hooks, Arc::clone(&spares))).await;
+    let closes = std::mem::take(&mut *spares.closes());
+    for close in closes {
+        let closed = guarded(async move { close().await }).await;
+        outcome = match (closed, outcome) {
             (Err(message), Outcome::Passed) => failed(format!("closing the store: {message}")),
             (_, outcome) => outcome,
-        },
+        };
     }
+    outcome
 }
 
 async fn verdict(run: Run, cx: Cx) -> Outcome {

@@ -5,11 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use async_trait::async_trait;
 use loom_spi::{
-    AcquireFence, Append, Appended, Branch, BranchRegistry, Capabilities, Children, Delete,
-    Deleted, EventStore, ExecutionId, FenceToken, Fencing, Forget, Head, List, ListPage, LogHead,
-    Operation, Parent, ParentLink, PlanLedger, Publish, PublishedPlan, Read, ReadPage,
-    RecordLineage, ReleaseLease, RenewLease, ShardIdentity, ShardLocation, StoreError,
-    StoreErrorKind,
+    Append, Appended, Capabilities, Delete, Deleted, EventStore, ExecutionId, Head, List, ListPage,
+    LogHead, Operation, Read, ReadPage, StoreError, StoreErrorKind,
 };
 
 use super::notes::pause;
@@ -35,10 +32,10 @@ use super::notes::pause;
 /// ```
 #[derive(Debug)]
 pub struct Awkward {
-    inner: Arc<dyn EventStore>,
+    pub(super) inner: Arc<dyn EventStore>,
     outage: AtomicU8,
     pausing: bool,
-    page: usize,
+    pub(super) page: usize,
 }
 
 /// How a store is cut off.
@@ -91,7 +88,7 @@ impl Awkward {
     }
 
     /// On the way to the store.
-    async fn reach(
+    pub(super) async fn reach(
         &self,
         operation: Operation,
         id: Option<&ExecutionId>,
@@ -106,7 +103,7 @@ impl Awkward {
     }
 
     /// On the way back.
-    async fn answer<T>(
+    pub(super) async fn answer<T>(
         &self,
         operation: Operation,
         id: Option<&ExecutionId>,
@@ -134,7 +131,7 @@ fn cut_off(operation: Operation, id: Option<&ExecutionId>, outcome_known: bool) 
     }
 }
 
-fn missing(operation: Operation, capability: &'static str) -> StoreError {
+pub(super) fn missing(operation: Operation, capability: &'static str) -> StoreError {
     StoreError::new(operation, StoreErrorKind::Unsupported { capability })
 }
 
@@ -189,132 +186,9 @@ impl EventStore for Awkward {
         if real.branches.is_some() {
             offered = offered.with_branches(self);
         }
+        if real.relocation.is_some() {
+            offered = offered.with_relocation(self);
+        }
         offered
-    }
-}
-
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl Fencing for Awkward {
-    async fn acquire_fence(&self, request: AcquireFence) -> Result<FenceToken, StoreError> {
-        let id = request.id.clone();
-        let inner = self.inner.capabilities().fencing;
-        let inner = inner.ok_or_else(|| missing(Operation::AcquireFence, "fencing"))?;
-        self.reach(Operation::AcquireFence, Some(&id)).await?;
-        let answer = inner.acquire_fence(request).await;
-        self.answer(Operation::AcquireFence, Some(&id), answer)
-            .await
-    }
-
-    async fn renew_lease(&self, request: RenewLease) -> Result<(), StoreError> {
-        let id = request.id.clone();
-        let inner = self.inner.capabilities().fencing;
-        let inner = inner.ok_or_else(|| missing(Operation::RenewLease, "fencing"))?;
-        self.reach(Operation::RenewLease, Some(&id)).await?;
-        let answer = inner.renew_lease(request).await;
-        self.answer(Operation::RenewLease, Some(&id), answer).await
-    }
-
-    async fn release_lease(&self, request: ReleaseLease) -> Result<(), StoreError> {
-        let id = request.id.clone();
-        let inner = self.inner.capabilities().fencing;
-        let inner = inner.ok_or_else(|| missing(Operation::ReleaseLease, "fencing"))?;
-        self.reach(Operation::ReleaseLease, Some(&id)).await?;
-        let answer = inner.release_lease(request).await;
-        self.answer(Operation::ReleaseLease, Some(&id), answer)
-            .await
-    }
-}
-
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl PlanLedger for Awkward {
-    async fn current(&self) -> Result<Option<PublishedPlan>, StoreError> {
-        let inner = self.inner.capabilities().ledger;
-        let inner = inner.ok_or_else(|| missing(Operation::CurrentPlan, "a plan ledger"))?;
-        self.reach(Operation::CurrentPlan, None).await?;
-        let answer = inner.current().await;
-        self.answer(Operation::CurrentPlan, None, answer).await
-    }
-
-    async fn publish(&self, request: Publish) -> Result<(), StoreError> {
-        let inner = self.inner.capabilities().ledger;
-        let inner = inner.ok_or_else(|| missing(Operation::PublishPlan, "a plan ledger"))?;
-        self.reach(Operation::PublishPlan, None).await?;
-        let answer = inner.publish(request).await;
-        self.answer(Operation::PublishPlan, None, answer).await
-    }
-
-    async fn identity(&self) -> Result<Option<ShardIdentity>, StoreError> {
-        let inner = self.inner.capabilities().ledger;
-        let inner = inner.ok_or_else(|| missing(Operation::Identity, "a plan ledger"))?;
-        self.reach(Operation::Identity, None).await?;
-        let answer = inner.identity().await;
-        self.answer(Operation::Identity, None, answer).await
-    }
-
-    async fn initialize(&self, identity: ShardIdentity) -> Result<(), StoreError> {
-        let inner = self.inner.capabilities().ledger;
-        let inner = inner.ok_or_else(|| missing(Operation::Identity, "a plan ledger"))?;
-        self.reach(Operation::Identity, None).await?;
-        let answer = inner.initialize(identity).await;
-        self.answer(Operation::Identity, None, answer).await
-    }
-
-    async fn directory(&self) -> Result<Vec<ShardLocation>, StoreError> {
-        let inner = self.inner.capabilities().ledger;
-        let inner = inner.ok_or_else(|| missing(Operation::Directory, "a plan ledger"))?;
-        self.reach(Operation::Directory, None).await?;
-        let answer = inner.directory().await;
-        self.answer(Operation::Directory, None, answer).await
-    }
-
-    async fn record_locations(&self, locations: Vec<ShardLocation>) -> Result<(), StoreError> {
-        let inner = self.inner.capabilities().ledger;
-        let inner = inner.ok_or_else(|| missing(Operation::Directory, "a plan ledger"))?;
-        self.reach(Operation::Directory, None).await?;
-        let answer = inner.record_locations(locations).await;
-        self.answer(Operation::Directory, None, answer).await
-    }
-}
-
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl BranchRegistry for Awkward {
-    async fn record_lineage(&self, request: RecordLineage) -> Result<(), StoreError> {
-        let id = request.parent.clone();
-        let inner = self.inner.capabilities().branches;
-        let inner = inner.ok_or_else(|| missing(Operation::RecordLineage, "branches"))?;
-        self.reach(Operation::RecordLineage, Some(&id)).await?;
-        let answer = inner.record_lineage(request).await;
-        self.answer(Operation::RecordLineage, Some(&id), answer)
-            .await
-    }
-
-    async fn children(&self, request: Children) -> Result<Vec<Branch>, StoreError> {
-        let id = request.parent.clone();
-        let inner = self.inner.capabilities().branches;
-        let inner = inner.ok_or_else(|| missing(Operation::Children, "branches"))?;
-        self.reach(Operation::Children, Some(&id)).await?;
-        let answer = inner.children(request).await;
-        self.answer(Operation::Children, Some(&id), answer).await
-    }
-
-    async fn parent(&self, request: Parent) -> Result<Option<ParentLink>, StoreError> {
-        let id = request.child.clone();
-        let inner = self.inner.capabilities().branches;
-        let inner = inner.ok_or_else(|| missing(Operation::Parent, "branches"))?;
-        self.reach(Operation::Parent, Some(&id)).await?;
-        let answer = inner.parent(request).await;
-        self.answer(Operation::Parent, Some(&id), answer).await
-    }
-
-    async fn forget(&self, request: Forget) -> Result<u64, StoreError> {
-        let id = request.parent.clone();
-        let inner = self.inner.capabilities().branches;
-        let inner = inner.ok_or_else(|| missing(Operation::Forget, "branches"))?;
-        self.reach(Operation::Forget, Some(&id)).await?;
-        let answer = inner.forget(request).await;
-        self.answer(Operation::Forget, Some(&id), answer).await
     }
 }

@@ -22,6 +22,7 @@
 
 mod appends;
 mod awkward;
+mod awkward_parts;
 mod deletes;
 mod fault;
 mod fences;

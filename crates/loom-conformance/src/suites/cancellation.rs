@@ -27,11 +27,11 @@ crate::macros::suite! { ($) Store cancellation as __cancellation;
 }
 
 /// No operation should need to be woken more often than this.
-const MOST_POLLS: usize = 200;
+pub(super) const MOST_POLLS: usize = 200;
 
 /// Polls a future up to `polls` times, each time when it asks for it, and drops it then. `None` when it had
 /// not ended.
-async fn polled<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+pub(super) async fn polled<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
     poll_fn(|waker| {

@@ -6,7 +6,9 @@ use loom_spi::{
 };
 
 use super::ledger::{plan, publish};
-use super::operations::{FENCING, LINEAGE, RELOCATION, STORE, offered, perform, state, subject};
+use super::operations::{
+    FENCING, LINEAGE, RELOCATION, STORE, offered, perform, state, subject_and_sealed,
+};
 use crate::context::Cx;
 use crate::outcome::{Verdict, check_eq, check_refused};
 use crate::support::{event, id, many_ids};
@@ -16,6 +18,7 @@ crate::macros::suite! { ($) Store epochs as __epochs;
     fencing_refuses_an_older_plan,
     lineage_refuses_an_older_plan,
     relocation_refuses_an_older_plan,
+    relocation_refuses_another_plan_of_the_same_epoch,
     the_event_store_refuses_another_plan_of_the_same_epoch,
     fencing_refuses_another_plan_of_the_same_epoch,
     lineage_refuses_another_plan_of_the_same_epoch,
@@ -39,7 +42,7 @@ async fn all_refused(
     presented: PlanEpoch,
 ) -> Verdict {
     cx.ledger()?;
-    let subject = subject(cx, "order").await?;
+    let subject = subject_and_sealed(cx, "order").await?;
     publish(cx, current, None).await?;
     let before = state(cx, &subject, Some(current)).await?;
     for &operation in operations {
@@ -84,6 +87,7 @@ async fn lineage_refuses_an_older_plan(cx: Cx) -> Verdict {
 }
 
 async fn relocation_refuses_an_older_plan(cx: Cx) -> Verdict {
+    cx.relocation()?;
     all_refused(&cx, RELOCATION, plan(3, 7), plan(2, 7)).await
 }
 
@@ -99,6 +103,11 @@ async fn lineage_refuses_another_plan_of_the_same_epoch(cx: Cx) -> Verdict {
     all_refused(&cx, LINEAGE, plan(1, 7), plan(1, 8)).await
 }
 
+async fn relocation_refuses_another_plan_of_the_same_epoch(cx: Cx) -> Verdict {
+    cx.relocation()?;
+    all_refused(&cx, RELOCATION, plan(1, 7), plan(1, 8)).await
+}
+
 async fn the_event_store_refuses_a_newer_plan(cx: Cx) -> Verdict {
     all_refused(&cx, STORE, plan(3, 7), plan(4, 7)).await
 }
@@ -112,12 +121,13 @@ async fn lineage_refuses_a_newer_plan(cx: Cx) -> Verdict {
 }
 
 async fn relocation_refuses_a_newer_plan(cx: Cx) -> Verdict {
+    cx.relocation()?;
     all_refused(&cx, RELOCATION, plan(3, 7), plan(4, 7)).await
 }
 
 async fn a_plan_is_refused_where_none_was_published(cx: Cx) -> Verdict {
     cx.ledger()?;
-    let subject = subject(&cx, "order").await?;
+    let subject = subject_and_sealed(&cx, "order").await?;
     for operation in offered(&cx) {
         check_refused!(
             perform(&cx, operation, &subject, Some(plan(1, 7))).await?,
@@ -132,7 +142,10 @@ async fn requests_under_the_current_plan_are_served(cx: Cx) -> Verdict {
     cx.ledger()?;
     let mut subjects = Vec::new();
     for operation in offered(&cx) {
-        subjects.push((operation, subject(&cx, &format!("{operation:?}")).await?));
+        subjects.push((
+            operation,
+            subject_and_sealed(&cx, &format!("{operation:?}")).await?,
+        ));
     }
     let mut last = None;
     for now in [plan(1, 7), plan(2, 8), plan(9, 9)] {
@@ -152,7 +165,10 @@ async fn requests_outside_a_plan_are_served_under_epoch_1(cx: Cx) -> Verdict {
     cx.ledger()?;
     let mut subjects = Vec::new();
     for operation in offered(&cx) {
-        subjects.push((operation, subject(&cx, &format!("{operation:?}")).await?));
+        subjects.push((
+            operation,
+            subject_and_sealed(&cx, &format!("{operation:?}")).await?,
+        ));
     }
     publish(&cx, plan(1, 7), None).await?;
     for (operation, subject) in subjects {
@@ -163,7 +179,7 @@ async fn requests_outside_a_plan_are_served_under_epoch_1(cx: Cx) -> Verdict {
 
 async fn requests_outside_a_plan_are_refused_from_epoch_2_on(cx: Cx) -> Verdict {
     cx.ledger()?;
-    let subject = subject(&cx, "order").await?;
+    let subject = subject_and_sealed(&cx, "order").await?;
     publish(&cx, plan(1, 7), None).await?;
     let mut last = plan(1, 7);
     for now in [plan(2, 7), plan(3, 7), plan(100, 7)] {

@@ -3,7 +3,7 @@
 use super::random::{Parts, Run};
 use crate::context::Cx;
 use crate::model::Model;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::Verdict;
 
 crate::macros::suite! { ($) Store fuzz as __fuzz;
     random_operations_on_logs_match_the_model,
@@ -59,17 +59,14 @@ async fn run(cx: &Cx, parts: Parts) -> Verdict {
     for seed in effort.first_seed..effort.first_seed.saturating_add(effort.seeds) {
         let mut run = Run::new(seed, &mut model)?;
         for step in 0..effort.steps {
-            if let Err(stop) = run.step(cx, parts).await {
-                let Stop::Failed(message) = stop else {
-                    return Err(stop);
-                };
-                return Err(Stop::Failed(format!(
-                    "seed {seed}, step {step} (the run began with seed {}): {message}\n  the last \
-                     operations:\n    {}",
-                    effort.first_seed,
-                    run.recent().join("\n    ")
-                )));
-            }
+            let done = run.step(cx, parts).await;
+            done.map_err(|stop| {
+                let began = effort.first_seed;
+                run.failed(
+                    stop,
+                    format_args!("seed {seed}, step {step} (the run began with seed {began})"),
+                )
+            })?;
         }
     }
     Ok(())

@@ -45,6 +45,8 @@ pub(super) struct Subject {
     pub(super) id: ExecutionId,
     pub(super) child: ExecutionId,
     pub(super) token: Option<FenceToken>,
+    /// A sealed record beside it, for what needs one.
+    pub(super) sealed: Option<ExecutionId>,
 }
 
 /// Makes a subject, outside any plan.
@@ -61,7 +63,24 @@ pub(super) async fn subject(cx: &Cx, name: &str) -> Result<Subject, Stop> {
         let edge = RecordLineage::new(id.clone(), child.clone(), "label".to_owned());
         branches.record_lineage(edge).await?;
     }
-    Ok(Subject { id, child, token })
+    Ok(Subject {
+        id,
+        child,
+        token,
+        sealed: None,
+    })
+}
+
+/// Makes a subject with a sealed record beside it, if the store knows of seals, outside any plan.
+pub(super) async fn subject_and_sealed(cx: &Cx, name: &str) -> Result<Subject, Stop> {
+    let mut subject = subject(cx, name).await?;
+    if let Ok(relocation) = cx.relocation() {
+        let id = id(format!("sealed beside {name}"))?;
+        cx.append(&id, 0, 1).await?;
+        relocation.seal(Seal::new(id.clone())).await?;
+        subject.sealed = Some(id);
+    }
+    Ok(subject)
 }
 
 /// Does an operation under a plan. The outer result is about the case, the inner one the store's.
@@ -141,14 +160,12 @@ pub(super) async fn perform(
             cx.relocation()?.import(request).await.map(drop)
         }
         Operation::Retire => {
-            cx.relocation()?
-                .retire(Retire::new(id).with_epoch(epoch))
-                .await
+            let request = Retire::new(on.sealed.clone().unwrap_or(id));
+            cx.relocation()?.retire(request.with_epoch(epoch)).await
         }
         Operation::Unseal => {
-            cx.relocation()?
-                .unseal(Unseal::new(id).with_epoch(epoch))
-                .await
+            let request = Unseal::new(on.sealed.clone().unwrap_or(id));
+            cx.relocation()?.unseal(request.with_epoch(epoch)).await
         }
         Operation::Records => {
             let request = Records::new(9).with_epoch(epoch);
@@ -172,7 +189,12 @@ pub(super) async fn state(cx: &Cx, on: &Subject, epoch: Option<PlanEpoch>) -> Re
             branches.parent(parent).await?,
         ));
     }
-    Ok(format!("{log:?} {list:?} {lineage:?}"))
+    let mut records = None;
+    if let Ok(relocation) = cx.relocation() {
+        let request = Records::new(9).with_epoch(epoch);
+        records = Some(relocation.records(request).await?);
+    }
+    Ok(format!("{log:?} {list:?} {lineage:?} {records:?}"))
 }
 
 /// The operations that this store offers.
@@ -183,6 +205,9 @@ pub(super) fn offered(cx: &Cx) -> Vec<Operation> {
     }
     if cx.branches().is_ok() {
         operations.extend(LINEAGE);
+    }
+    if cx.relocation().is_ok() {
+        operations.extend(RELOCATION);
     }
     operations
 }

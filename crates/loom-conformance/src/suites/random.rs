@@ -1,6 +1,6 @@
 //! One random operation after another, on the store and on the model.
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 use fastrand::Rng;
 use loom_spi::{
@@ -57,9 +57,21 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The last operations.
-    pub(super) fn recent(&self) -> &[String] {
-        &self.done[self.done.len().saturating_sub(12)..]
+    /// The executions that it works on.
+    pub(super) fn ids(&self) -> &[ExecutionId] {
+        &self.ids
+    }
+
+    /// Adds to a failure how it came about.
+    pub(super) fn failed(&self, stop: Stop, step: impl Display) -> Stop {
+        let Stop::Failed(message) = stop else {
+            return stop;
+        };
+        let recent = &self.done[self.done.len().saturating_sub(12)..];
+        Stop::Failed(format!(
+            "{step}: {message}\n  the last operations:\n    {}",
+            recent.join("\n    ")
+        ))
     }
 
     fn compare(&self, expected: &str, found: &str) -> Verdict {

@@ -45,6 +45,7 @@ impl StoreFactory for Sound {
             Need::Fencing,
             Need::Ledger,
             Need::Branches,
+            Need::Relocation,
             Need::Clock,
             Need::Outage,
             Need::ReachableLimits,
