@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod abandon;
 mod append;
 mod builder;
 mod cache;
@@ -32,6 +33,7 @@ mod shard;
 mod stats;
 mod store;
 
+pub use abandon::{AbandonError, Abandonment, Loss};
 pub use builder::ShardedStoreBuilder;
 pub use connect::Connect;
 pub use drain::{BucketDrain, DrainReport};

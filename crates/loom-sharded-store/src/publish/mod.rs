@@ -7,6 +7,7 @@ use std::sync::Arc;
 use loom_shard_plan::{ShardId, ShardPlan};
 use loom_spi::{EventStore, PlanEpoch, ShardLocation, StoreError};
 
+pub(crate) use self::protocol::give;
 use crate::routing::plan_epoch;
 use crate::shard::Shard;
 use crate::{OpenError, PlanChangeError, ShardedStore};

@@ -212,7 +212,11 @@ async fn check_drained(
 
 /// Gives a decided plan to a shard, unless the shard is ahead of it. Only one that joins may have missed
 /// more than one epoch.
-async fn give(shard: &Shard, plan: &PublishedPlan, joins: bool) -> Result<(), PlanChangeError> {
+pub(crate) async fn give(
+    shard: &Shard,
+    plan: &PublishedPlan,
+    joins: bool,
+) -> Result<(), PlanChangeError> {
     let mut conflict = None;
     for _ in 0..ATTEMPTS {
         let current = shard.epoch().await?;
