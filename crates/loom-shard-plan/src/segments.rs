@@ -29,9 +29,14 @@ pub(crate) struct Segments<'a> {
 
 impl<'a> Segments<'a> {
     pub(crate) const fn new(table: &'a [Slot]) -> Self {
+        Self::from(table, 0)
+    }
+
+    /// Those from a bucket on that one of them starts with.
+    pub(crate) const fn from(table: &'a [Slot], first: usize) -> Self {
         Self {
             table,
-            first: 0,
+            first,
             uneven: 0,
         }
     }

@@ -17,7 +17,10 @@ pub(super) struct Assembler {
     hash: HashFunction,
     buckets: u32,
     shards: Vec<Shard>,
-    table: Vec<Slot>,
+    /// As long as it will be, from the first segment on.
+    table: Box<[Slot]>,
+    /// How many buckets of it have their placement.
+    filled: usize,
     pattern: Vec<Slot>,
 }
 
@@ -28,7 +31,8 @@ impl Assembler {
             hash,
             buckets: check_bucket_count(buckets)?,
             shards: Vec::new(),
-            table: Vec::new(),
+            table: Box::default(),
+            filled: 0,
             pattern: Vec::new(),
         })
     }
@@ -53,6 +57,11 @@ impl Assembler {
         Ok(())
     }
 
+    /// The shard that was given last.
+    pub(super) fn last_shard(&self) -> Option<Shard> {
+        self.shards.last().copied()
+    }
+
     /// All shards have been given.
     pub(super) fn end_of_shards(&mut self) -> Result<(), InvalidPlan> {
         let active = self.shards.iter().filter(|shard| shard.is_active()).count();
@@ -66,19 +75,36 @@ impl Assembler {
                 buckets: self.buckets,
             });
         }
-        self.table.reserve_exact(self.buckets as usize);
         Ok(())
     }
 
     /// The first bucket without a placement, if there is one.
     pub(super) fn next_bucket(&self) -> Option<u32> {
-        u32::try_from(self.table.len())
+        u32::try_from(self.filled)
             .ok()
             .filter(|next| *next < self.buckets)
     }
 
+    /// What a valid line, object or segment of a single run comes to, at once: true if it was one.
+    /// Otherwise nothing has changed, and the long way says what is wrong.
+    #[inline]
+    pub(super) fn run(&mut self, first: u32, last: u32, from: ShardId, to: ShardId) -> bool {
+        let is_next = first as usize == self.filled && first <= last && last < self.buckets;
+        if !is_next
+            || self.table.is_empty()
+            || self.known(to).is_err()
+            || (from != to && self.known(from).is_err())
+        {
+            return false;
+        }
+        let (first, end) = (first as usize, last as usize + 1);
+        fill(&mut self.table, first, end, Slot::migrating(from, to));
+        self.filled = end;
+        true
+    }
+
     /// One more placement of the pattern that the next [`segment`](Self::segment) repeats.
-    pub(super) fn placement(&mut self, placement: Placement) -> Result<(), InvalidPlan> {
+    pub(super) fn placement(&mut self, placement: Placement) -> Result<Slot, InvalidPlan> {
         let slot = match placement {
             Placement::Settled(shard) => Slot::settled(self.known(shard)?),
             Placement::Migrating { from, to } if from == to => {
@@ -92,9 +118,10 @@ impl Assembler {
         if self.pattern.len() <= MAX_CYCLE {
             self.pattern.push(slot);
         }
-        Ok(())
+        Ok(slot)
     }
 
+    #[inline]
     fn known(&self, shard: ShardId) -> Result<ShardId, InvalidPlan> {
         match crate::shard::find(&self.shards, shard) {
             Some(_) => Ok(shard),
@@ -104,7 +131,7 @@ impl Assembler {
 
     /// The pattern is for these buckets, both included.
     pub(super) fn segment(&mut self, first: u32, last: u32) -> Result<(), InvalidPlan> {
-        let expected = u32::try_from(self.table.len()).unwrap_or(u32::MAX);
+        let expected = u32::try_from(self.filled).unwrap_or(u32::MAX);
         if first != expected {
             return Err(InvalidPlan::NotContiguous {
                 expected,
@@ -128,21 +155,33 @@ impl Assembler {
                 buckets,
             });
         }
-        let end = last as usize + 1;
-        match *self.pattern {
-            [] => {
-                return Err(InvalidPlan::CycleLength {
-                    placements: 0,
-                    buckets,
-                });
-            }
-            [slot] => self.table.resize(end, slot),
-            _ => self
-                .table
-                .extend(self.pattern.iter().cycle().take(buckets as usize)),
+        if placements == 0 {
+            return Err(InvalidPlan::CycleLength {
+                placements,
+                buckets,
+            });
         }
+        if self.table.is_empty() {
+            let any = Slot::settled(ShardId(0));
+            self.table = vec![any; self.buckets as usize].into_boxed_slice();
+        }
+        let (first, end) = (first as usize, last as usize + 1);
+        if let [slot] = *self.pattern {
+            fill(&mut self.table, first, end, slot);
+        } else {
+            let range = self.table.get_mut(first..end).unwrap_or_default();
+            for (to, slot) in range.iter_mut().zip(self.pattern.iter().cycle()) {
+                *to = *slot;
+            }
+        }
+        self.filled = end;
         self.pattern.clear();
         Ok(())
+    }
+
+    /// The placements that have been given.
+    pub(super) fn table(&self) -> &[Slot] {
+        self.table.get(..self.filled).unwrap_or_default()
     }
 
     pub(super) fn finish(self) -> Result<ShardPlan, InvalidPlan> {
@@ -168,8 +207,18 @@ impl Assembler {
             hash: self.hash,
             modulus: Modulus::new(self.buckets),
             shards: self.shards.into_boxed_slice(),
-            table: self.table.into_boxed_slice(),
+            table: self.table,
         })
+    }
+}
+
+/// Fills `first..end`, and perhaps some of what comes behind and has no placement yet: short runs are of
+/// every length, and a loop that ends where they do is slower than to write a few too many.
+fn fill(table: &mut [Slot], first: usize, end: usize, slot: Slot) {
+    const SHORT: usize = 8;
+    match table.get_mut(first..first + SHORT) {
+        Some(range) if end - first <= SHORT => range.fill(slot),
+        _ => table.get_mut(first..end).unwrap_or_default().fill(slot),
     }
 }
 

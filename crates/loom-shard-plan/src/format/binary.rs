@@ -1,19 +1,20 @@
 //! The binary format: for the wire and the ledger. See `docs/specification/plan-format.md`.
 //!
-//! The only place that knows bincode.
+//! The only place that knows bincode, which writes. Reading is by hand: what comes from outside meets
+//! no decoder that nobody maintains, and every error has its offset.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
-use bincode::de::read::Reader;
-use bincode::de::{Decode, Decoder, DecoderImpl};
 use bincode::enc::write::Writer;
 use bincode::enc::{Encode, Encoder, EncoderImpl};
-use bincode::error::{DecodeError as BadBytes, EncodeError};
+use bincode::error::EncodeError;
 
 use super::assemble::check_epoch;
+use super::numbers::Numbers;
 use super::text::follows;
 use super::{Assembler, DecodeError, DecodeProblem, Location, PlanFormat, VERSION};
+use crate::placement::PackedPlacement as Slot;
 use crate::segments::Segments;
-use crate::{HashFunction, Placement, ShardId, ShardPlan};
+use crate::{HashFunction, Placement, Shard, ShardId, ShardPlan};
 
 /// More than the largest plan has: 65,536 buckets that all differ (10 bytes each) and as many
 /// shards (8 bytes each).
@@ -49,24 +50,11 @@ impl ShardPlan {
             };
             return Err(fail(MAX_BYTES, problem));
         }
-        let reader = Tracked { bytes, at: 0 };
-        let mut input = Input {
-            decoder: DecoderImpl::new(reader, CONFIG, ()),
-            piece: 0,
-        };
-        let plan = decode(&mut input).map_err(|problem| fail(input.piece, problem))?;
-        let end = input.decoder.reader().at;
-        if end < bytes.len() {
-            return Err(fail(end, DecodeProblem::TrailingBytes(bytes.len() - end)));
-        }
-        let canonical = plan.to_bytes();
-        if canonical != bytes {
-            let same = canonical
-                .iter()
-                .zip(bytes)
-                .take_while(|(a, b)| a == b)
-                .count();
-            return Err(fail(same, DecodeProblem::NotCanonical));
+        let mut input = Numbers::new(bytes);
+        let plan = decode(&mut input).map_err(|problem| fail(input.piece(), problem))?;
+        if input.left() > 0 {
+            let problem = DecodeProblem::TrailingBytes(input.left());
+            return Err(fail(bytes.len() - input.left(), problem));
         }
         Ok(plan)
     }
@@ -103,56 +91,212 @@ fn encode<E: Encoder>(plan: &ShardPlan, to: &mut E) -> Result<(), EncodeError> {
     Ok(())
 }
 
-fn decode(input: &mut Input<'_>) -> Result<ShardPlan, DecodeProblem> {
-    if input.read::<[u8; 3]>()? != MAGIC {
-        return Err(DecodeProblem::Syntax(
-            "expected `LSP`, the start of a plan".to_owned(),
-        ));
+fn decode(input: &mut Numbers<'_>) -> Result<ShardPlan, DecodeProblem> {
+    for expected in MAGIC {
+        if input.byte()? != expected {
+            input.back_to(0);
+            return Err(DecodeProblem::Syntax(
+                "expected `LSP`, the start of a plan".to_owned(),
+            ));
+        }
     }
-    let version: u8 = input.read()?;
+    let version = input.byte()?;
     if version != VERSION {
         return Err(DecodeProblem::Version(u64::from(version)));
     }
-    let epoch = check_epoch(input.read()?)?;
-    let code: u8 = input.read()?;
+    let epoch = check_epoch(input.number("an epoch", u64::MAX)?)?;
+    let code = input.byte()?;
     let hash = HashFunction::from_code(code)
         .ok_or_else(|| DecodeProblem::Syntax(format!("{code} is the code of no hash function")))?;
-    let buckets: u32 = input.read()?;
-    let mut plan = Assembler::new(epoch, hash, u64::from(buckets))?;
-
-    let mut next = Some(0_u16);
-    for _ in 0..input.read::<u32>()? {
-        let run: Shards = input.read()?;
-        let first = next.and_then(|next| next.checked_add(run.skip));
-        let ids = first.and_then(|first| Some(first..=first.checked_add(run.more)?));
-        let Some(ids) = ids else {
-            return Err(DecodeProblem::Syntax(
-                "expected shard ids up to 65535".to_owned(),
-            ));
-        };
-        next = ids.end().checked_add(1);
-        for id in ids {
-            plan.shard(ShardId(id), run.weight, run.leaving)?;
-        }
+    let buckets = input.number("a number of buckets", u64::MAX)?;
+    let mut plan = Assembler::new(epoch, hash, buckets)?;
+    let mut next = Some(0);
+    for _ in 0..input.number("a number of shard groups", u64::from(u32::MAX))? {
+        next = shards(input, &mut plan, next)?;
     }
     plan.end_of_shards()?;
-
+    let mut cut = Cut::default();
     while let Some(first) = plan.next_bucket() {
-        let len: u32 = input.read()?;
-        let place = input.piece;
-        for _ in 0..input.read::<u32>()? {
-            let WirePlacement(placement) = input.read()?;
-            plan.placement(placement)?;
+        let start = input.read();
+        if let Some((len, shard)) = input.short_run() {
+            let last = first.wrapping_add(len).wrapping_sub(1);
+            if plan.run(first, last, shard, shard) {
+                cut.add(start, len, 1, Some(Slot::settled(shard)));
+                check_cut(&mut cut, input, &plan)?;
+                continue;
+            }
+            input.go_on_from(start);
         }
-        input.piece = place;
+        let len = input.number_u32("the length of a segment")?;
+        let place = input.piece();
+        let period = input.number_u32("a number of placements")?;
+        let mut slot = None;
+        for _ in 0..period {
+            slot = Some(placement(input, &mut plan)?);
+        }
+        input.back_to(place);
         let Some(last) = len.checked_sub(1).and_then(|more| first.checked_add(more)) else {
             return Err(DecodeProblem::Syntax(format!(
                 "{len} is no length of a segment"
             )));
         };
         plan.segment(first, last)?;
+        cut.add(start, len, period, slot);
+        check_cut(&mut cut, input, &plan)?;
     }
+    cut.ends = true;
+    check_cut(&mut cut, input, &plan)?;
     Ok(plan.finish()?)
+}
+
+/// The next group of shards; gives the first id that may follow it.
+fn shards(
+    input: &mut Numbers<'_>,
+    plan: &mut Assembler,
+    next: Option<u16>,
+) -> Result<Option<u16>, DecodeProblem> {
+    let skip = input.number_u16("a number of shard ids left out")?;
+    let place = input.piece();
+    let more = input.number_u16("a number of shard ids")?;
+    let leaving = match input.byte()? {
+        0 => false,
+        1 => true,
+        other => {
+            let message = format!("expected 0 or 1 for leaving, found {other}");
+            return Err(DecodeProblem::Syntax(message));
+        }
+    };
+    let weight = input.number_u32("a weight")?;
+    input.back_to(place);
+    let first = next.and_then(|next| next.checked_add(skip));
+    let Some((first, last)) = first.and_then(|first| Some((first, first.checked_add(more)?)))
+    else {
+        return Err(DecodeProblem::Syntax(
+            "expected shard ids up to 65535".to_owned(),
+        ));
+    };
+    let before = plan.last_shard();
+    for id in first..=last {
+        plan.shard(ShardId(id), weight, leaving)?;
+    }
+    let shard = if leaving {
+        Shard::leaving(ShardId(first))
+    } else {
+        Shard::member(ShardId(first), weight)
+    };
+    if before.is_some_and(|before| follows(&before, &shard)) {
+        return Err(DecodeProblem::NotCanonical);
+    }
+    Ok(last.checked_add(1))
+}
+
+fn placement(input: &mut Numbers<'_>, plan: &mut Assembler) -> Result<Slot, DecodeProblem> {
+    let code = input.number("a shard id, doubled,", 2 * u64::from(u16::MAX) + 1)?;
+    let place = input.piece();
+    // Half of a number that has just been checked.
+    let destination = ShardId(u16::try_from(code >> 1).unwrap_or(u16::MAX));
+    let placement = if code & 1 == 0 {
+        Placement::Settled(destination)
+    } else {
+        let from = ShardId(input.number_u16("a shard id")?);
+        input.back_to(place);
+        Placement::Migrating {
+            from,
+            to: destination,
+        }
+    };
+    Ok(plan.placement(placement)?)
+}
+
+/// What decides whether segments are cut as the specification says.
+///
+/// A run of two or more is never cut and never part of a cycle, so it is enough to look at the
+/// stretches between them: at those that have a cycle, or so many runs of one bucket that they could be
+/// one.
+#[derive(Default)]
+struct Cut {
+    /// The placement of the run before.
+    previous: Option<Slot>,
+    /// Two runs in a row have the same placement.
+    is_split: bool,
+    /// Where the stretch starts that is not a run of two or more: its byte and its bucket.
+    stretch: (usize, usize),
+    /// How many segments of it there are.
+    segments: u32,
+    has_cycle: bool,
+    /// How many buckets there are before the next segment.
+    buckets: usize,
+    /// The stretch is complete.
+    ends: bool,
+}
+
+/// A cycle has two placements or more, and comes twice.
+const SHORTEST_CYCLE: u32 = 4;
+
+impl Cut {
+    #[inline]
+    fn add(&mut self, start: usize, len: u32, period: u32, last: Option<Slot>) {
+        let is_run = period == 1;
+        self.is_split = is_run && self.previous == last;
+        self.previous = if is_run { last } else { None };
+        self.ends = is_run && len > 1;
+        if !self.ends {
+            if self.segments == 0 {
+                self.stretch = (start, self.buckets);
+            }
+            self.segments += 1;
+            self.has_cycle |= !is_run;
+        }
+        self.buckets += len as usize;
+    }
+}
+
+/// Compares the stretch that ends here, if one does, with the segments that it should have.
+#[inline]
+fn check_cut(
+    cut: &mut Cut,
+    input: &mut Numbers<'_>,
+    plan: &Assembler,
+) -> Result<(), DecodeProblem> {
+    if cut.is_split {
+        return Err(DecodeProblem::NotCanonical);
+    }
+    if cut.ends {
+        if cut.has_cycle || cut.segments >= SHORTEST_CYCLE {
+            check_stretch(cut, input, plan)?;
+        }
+        cut.segments = 0;
+        cut.has_cycle = false;
+    }
+    Ok(())
+}
+
+fn check_stretch(
+    cut: &Cut,
+    input: &mut Numbers<'_>,
+    plan: &Assembler,
+) -> Result<(), DecodeProblem> {
+    let (end, piece) = (input.read(), input.piece());
+    input.go_on_from(cut.stretch.0);
+    let segments = Segments::from(plan.table(), cut.stretch.1);
+    for segment in segments.take(cut.segments as usize) {
+        let place = input.read();
+        let len = input.number_u32("the length of a segment")?;
+        let period = input.number_u32("a number of placements")?;
+        if (len, period as usize) != (segment.len, segment.pattern.len()) {
+            input.back_to(place);
+            return Err(DecodeProblem::NotCanonical);
+        }
+        for slot in segment.pattern {
+            input.number_u32("a shard id")?;
+            if !slot.is_settled() {
+                input.number_u16("a shard id")?;
+            }
+        }
+    }
+    input.go_on_from(end);
+    input.back_to(piece);
+    Ok(())
 }
 
 const fn fail(offset: usize, problem: DecodeProblem) -> DecodeError {
@@ -180,18 +324,6 @@ impl Encode for Shards {
     }
 }
 
-impl<C> Decode<C> for Shards {
-    fn decode<D: Decoder<Context = C>>(from: &mut D) -> Result<Self, BadBytes> {
-        let (skip, more, leaving, weight) = Decode::decode(from)?;
-        Ok(Self {
-            skip,
-            more,
-            leaving,
-            weight,
-        })
-    }
-}
-
 /// The destination doubled, plus 1 and the source if it is migrating.
 struct WirePlacement(Placement);
 
@@ -202,78 +334,6 @@ impl Encode for WirePlacement {
             None => destination.encode(to),
             Some(source) => (destination | 1, source.0).encode(to),
         }
-    }
-}
-
-impl<C> Decode<C> for WirePlacement {
-    fn decode<D: Decoder<Context = C>>(from: &mut D) -> Result<Self, BadBytes> {
-        let code = u32::decode(from)?;
-        let Ok(destination) = u16::try_from(code >> 1).map(ShardId) else {
-            return Err(BadBytes::Other("expected a shard id up to 65535"));
-        };
-        Ok(Self(if code & 1 == 0 {
-            Placement::Settled(destination)
-        } else {
-            Placement::Migrating {
-                from: ShardId(u16::decode(from)?),
-                to: destination,
-            }
-        }))
-    }
-}
-
-/// A decoder that knows where the piece that it read last starts.
-struct Input<'a> {
-    decoder: DecoderImpl<Tracked<'a>, Configuration<LittleEndian, Varint, Limit<MAX_BYTES>>, ()>,
-    piece: usize,
-}
-
-impl Input<'_> {
-    fn read<T: Decode<()>>(&mut self) -> Result<T, DecodeProblem> {
-        self.piece = self.decoder.reader().at;
-        T::decode(&mut self.decoder).map_err(|error| {
-            DecodeProblem::Syntax(match error {
-                BadBytes::UnexpectedEnd { .. } => {
-                    "the bytes end in the middle of a plan".to_owned()
-                }
-                BadBytes::InvalidIntegerType { expected, found } => {
-                    let expected = format!("{expected:?}").to_lowercase();
-                    let found = format!("{found:?}").to_lowercase();
-                    format!("expected a number of type {expected}, found one of {found}")
-                }
-                BadBytes::InvalidBooleanValue(byte) => format!("expected 0 or 1, found {byte}"),
-                BadBytes::Other(message) => message.to_owned(),
-                other => format!("{other:?}"),
-            })
-        })
-    }
-}
-
-/// Bytes, and how many of them have been read.
-struct Tracked<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Reader for Tracked<'_> {
-    fn read(&mut self, into: &mut [u8]) -> Result<(), BadBytes> {
-        let end = self.at.saturating_add(into.len());
-        let Some(bytes) = self.bytes.get(self.at..end) else {
-            return Err(BadBytes::UnexpectedEnd {
-                additional: end - self.bytes.len(),
-            });
-        };
-        into.copy_from_slice(bytes);
-        self.at = end;
-        Ok(())
-    }
-
-    fn peek_read(&mut self, n: usize) -> Option<&[u8]> {
-        self.bytes.get(self.at..self.at.checked_add(n)?)
-    }
-
-    fn consume(&mut self, n: usize) {
-        self.at = self.at.saturating_add(n);
     }
 }
 

@@ -1,16 +1,13 @@
 //! The words of the text format, line by line, without comments and blank lines.
 
-use super::{DecodeError, DecodeProblem, Location, PlanFormat};
+use super::{DecodeError, DecodeProblem, Location, PlanFormat, eight};
 
 /// A text, and how far it has been read.
 pub(super) struct Lines<'a> {
     text: &'a str,
-    /// Where the next line starts.
-    next: usize,
-    /// The line being read: its number, its start, and its end without its comment.
+    /// The line being read: its number, and where it starts.
     line: usize,
     start: usize,
-    end: usize,
     /// Where the word that was read last starts, and where the next one is looked for.
     token: usize,
     at: usize,
@@ -23,10 +20,8 @@ impl<'a> Lines<'a> {
     pub(super) const fn new(text: &'a str) -> Self {
         Self {
             text,
-            next: 0,
             line: 0,
             start: 0,
-            end: 0,
             token: 0,
             at: 0,
             unread: false,
@@ -35,41 +30,81 @@ impl<'a> Lines<'a> {
     }
 
     /// Goes to the next line that says something; false at the end.
+    #[inline]
     pub(super) fn next_line(&mut self) -> Result<bool, DecodeError> {
         if self.unread {
             self.unread = false;
             return Ok(true);
         }
-        while let Some(rest) = self.text.get(self.next..).filter(|rest| !rest.is_empty()) {
-            let length = rest
-                .bytes()
-                .position(|byte| byte == b'\n')
-                .unwrap_or(rest.len());
-            let line = rest.get(..length).unwrap_or_default();
-            let content = line.split('#').next().unwrap_or_default().trim_ascii_end();
+        loop {
+            if self.line > 0 {
+                self.skip_line();
+            }
+            if self.at >= self.text.len() {
+                // Errors point behind the last line.
+                self.line += usize::from(!self.ended);
+                self.ended = true;
+                (self.start, self.token) = (self.at, self.at);
+                return Ok(false);
+            }
             self.line += 1;
-            self.start = self.next;
-            self.end = self.start + content.len();
-            self.next = self.start + length + 1;
-            (self.token, self.at) = (self.start, self.start);
+            (self.start, self.token) = (self.at, self.at);
             self.skip_spaces();
-            if self.at < self.end {
+            if self.peek().is_some() {
                 self.refuse_conflict()?;
                 return Ok(true);
             }
         }
-        // Errors point behind the last line.
-        self.line += usize::from(!self.ended);
-        self.ended = true;
-        self.start = self.text.len();
-        (self.end, self.token, self.at) = (self.start, self.start, self.start);
-        Ok(false)
+    }
+
+    /// Goes behind what is left of the line.
+    #[inline]
+    fn skip_line(&mut self) {
+        let rest = self.bytes();
+        let left = match rest.first() {
+            Some(b'\n') => 0,
+            _ => rest
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .unwrap_or(rest.len()),
+        };
+        self.at = (self.at + left + 1).min(self.text.len());
     }
 
     /// Reads the present line once more.
     pub(super) const fn unread_line(&mut self) {
         self.unread = true;
+        self.restart_line();
+    }
+
+    /// Goes back to the start of the present line.
+    pub(super) const fn restart_line(&mut self) {
         self.at = self.start;
+    }
+
+    /// The first and the last bucket and the shard of the line at hand, if it is a settled run as we
+    /// write it. Otherwise nothing is read.
+    #[inline]
+    pub(super) fn settled_run(&mut self) -> Option<(u32, u32, u16)> {
+        let rest = self.bytes();
+        let (first, mut at) = eight::decimal(rest);
+        let mut last = first;
+        let is_range = rest.get(at) == Some(&b'-');
+        if is_range {
+            let (number, digits) = eight::decimal(rest.get(at + 1..)?);
+            last = number.filter(|_| digits > 0);
+            at += 1 + digits;
+        }
+        let rest = rest.get(at..)?.strip_prefix(b": ")?;
+        let (shard, digits) = eight::decimal(rest);
+        if at == 0 || digits == 0 || rest.get(digits) != Some(&b'\n') {
+            return None;
+        }
+        let first = u32::try_from(first?).ok()?;
+        let last = u32::try_from(last?).ok()?;
+        let shard = u16::try_from(shard?).ok()?;
+        self.at += at + 2 + digits;
+        Some((first, last, shard))
     }
 
     fn refuse_conflict(&self) -> Result<(), DecodeError> {
@@ -91,6 +126,7 @@ impl<'a> Lines<'a> {
         self.expect(word)
     }
 
+    #[inline]
     pub(super) fn expect(&mut self, word: &str) -> Result<(), DecodeError> {
         if self.eat(word) {
             Ok(())
@@ -101,9 +137,10 @@ impl<'a> Lines<'a> {
 
     /// Takes `word` if it is next. One that ends in a letter must not be part of a longer word,
     /// unless it is a single letter: `v1`.
+    #[inline]
     pub(super) fn eat(&mut self, word: &str) -> bool {
         self.skip_spaces();
-        let Some(rest) = self.rest().as_bytes().strip_prefix(word.as_bytes()) else {
+        let Some(rest) = self.bytes().strip_prefix(word.as_bytes()) else {
             return false;
         };
         let is_letter = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
@@ -124,21 +161,23 @@ impl<'a> Lines<'a> {
         word
     }
 
+    /// Goes back to the word that was read last.
+    pub(super) const fn unread_word(&mut self) {
+        self.at = self.token;
+    }
+
+    #[inline]
     pub(super) fn number(&mut self, max: u64) -> Result<u64, DecodeError> {
         self.skip_spaces();
-        if !self.at_digit() {
-            return Err(self.expected("a number"));
+        match eight::decimal(self.bytes()) {
+            (_, 0) => Err(self.expected("a number")),
+            (Some(number), digits) if number <= max => {
+                self.token = self.at;
+                self.at += digits;
+                Ok(number)
+            }
+            _ => Err(self.expected(&format!("a number up to {max}"))),
         }
-        self.token = self.at;
-        let mut number = Some(0_u64);
-        while let Some(digit @ b'0'..=b'9') = self.peek() {
-            number = number.and_then(|n| n.checked_mul(10)?.checked_add(u64::from(digit - b'0')));
-            self.at += 1;
-        }
-        number.filter(|number| *number <= max).ok_or_else(|| {
-            self.at = self.token;
-            self.expected(&format!("a number up to {max}"))
-        })
     }
 
     /// Whether a number is next.
@@ -146,35 +185,46 @@ impl<'a> Lines<'a> {
         self.peek().is_some_and(|byte| byte.is_ascii_digit())
     }
 
+    #[inline]
     pub(super) fn end_of_line(&mut self) -> Result<(), DecodeError> {
         self.skip_spaces();
-        if self.at == self.end {
+        if self.peek().is_none() {
             Ok(())
         } else {
             Err(self.expected("the end of the line"))
         }
     }
 
+    #[inline]
     fn skip_spaces(&mut self) {
-        while let Some(b' ' | b'\t') = self.peek() {
+        while let Some(b' ' | b'\t') = self.bytes().first() {
             self.at += 1;
         }
     }
 
-    /// The byte where the next word is looked for.
+    /// The byte where the next word is looked for; none at the end of the line and at a comment.
+    #[inline]
     fn peek(&self) -> Option<u8> {
-        if self.at < self.end {
-            self.text.as_bytes().get(self.at).copied()
-        } else {
-            None
+        match *self.bytes() {
+            [] | [b'\n' | b'#', ..] | [b'\r'] | [b'\r', b'\n', ..] => None,
+            [byte, ..] => Some(byte),
         }
     }
 
+    #[inline]
+    fn bytes(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    /// The rest of the line, without its comment.
     fn rest(&self) -> &'a str {
-        self.text.get(self.at..self.end).unwrap_or_default()
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let line = rest.split(['\n', '#']).next().unwrap_or_default();
+        line.trim_ascii_end()
     }
 
     /// Says what is found where the next word was looked for.
+    #[cold]
     pub(super) fn expected(&self, what: &str) -> DecodeError {
         let word = self
             .rest()

@@ -2,9 +2,10 @@
 
 mod assemble;
 mod binary;
+mod eight;
 mod json;
 mod lines;
-mod locate;
+mod numbers;
 mod text;
 
 use std::fmt;
@@ -98,9 +99,9 @@ pub enum Location {
         /// From 1.
         column: usize,
     },
-    /// A part of a JSON document, and where it ends.
+    /// A part of a JSON document, and where it starts.
     Item {
-        /// For instance `epoch`, or `placements[3]`.
+        /// For instance `epoch`, or `placements[3].first`.
         path: String,
         /// From 1.
         line: usize,

@@ -102,8 +102,10 @@ fn parse(lines: &mut Lines<'_>) -> Result<ShardPlan, DecodeError> {
     lines.end_of_line()?;
 
     lines.keyword("hash")?;
-    let hash: HashFunction = lines.word().parse().map_err(|unknown: UnknownHash| {
-        lines.error_at(lines.token(), DecodeProblem::Syntax(unknown.to_string()))
+    let name = lines.word();
+    let hash: HashFunction = name.parse().map_err(|_: UnknownHash| {
+        lines.unread_word();
+        lines.expected("the hash function `xxh3-64` or `fnv1a-64`")
     })?;
     lines.end_of_line()?;
 
@@ -135,6 +137,12 @@ fn parse(lines: &mut Lines<'_>) -> Result<ShardPlan, DecodeError> {
         .map_err(|problem| DecodeError::new(PlanFormat::Text, lines.here(), problem.into()))?;
 
     while plan.next_bucket().is_some() && lines.next_line()? {
+        if let Some((first, last, shard)) = lines.settled_run() {
+            if plan.run(first, last, ShardId(shard), ShardId(shard)) {
+                continue;
+            }
+            lines.restart_line();
+        }
         let first = narrow(lines.number(u64::from(u32::MAX))?);
         let range_at = lines.token();
         let last = if lines.eat("-") {

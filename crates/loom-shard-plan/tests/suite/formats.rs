@@ -149,6 +149,19 @@ fn text_may_have_comments_blank_lines_odd_spacing_and_split_runs() {
 }
 
 #[test]
+fn json_may_have_any_spacing_any_order_of_keys_and_escapes() {
+    let edited = " {\r\n\t\"placements\" : [ { \"shard\":0, \"cycle\": [ ], \"last\":3,\"first\" :0 } ,\
+                  {\"cycle\":[{\"migrating_from\":0,\"shard\":1},{\"shard\":0}],\"last\":7,\"first\":4}],\n\
+                  \"shards\":[{\"leaving\":false,\"weight\":1,\"id\":0},{\"id\":1,\"weight\":2}],\
+                  \"version\":1,\"buckets\":8,\"\\u0065poch\":2,\"hash\":\"\\u0078xh3-64\",\
+                  \"format\":\"loom\\u002Dshard-plan\" } \n";
+    let plan = ShardPlan::from_json(edited).unwrap();
+    let canonical = "loom-shard-plan v1\nepoch 2\nhash xxh3-64\nbuckets 8\nshard 0: weight 1\n\
+                     shard 1: weight 2\n0-3: 0\n4-7: cycle 0 -> 1, 0\n";
+    assert_eq!(plan.to_string(), canonical);
+}
+
+#[test]
 fn a_plan_can_be_part_of_another_document() {
     let plan = ShardPlan::new(3).unwrap();
     let document = serde_json::json!({ "deployment": "eu", "plan": plan });
@@ -229,6 +242,16 @@ proptest! {
             prop_assert_eq!(read.to_bytes(), bytes.as_slice());
             prop_assert_eq!(read.fingerprint(), plan.fingerprint());
         }
+    }
+
+    #[test]
+    fn json_is_read_whatever_its_layout(plan in any_plan()) {
+        // Keys in alphabetical order: the placements come before the shards.
+        let value: serde_json::Value = serde_json::from_str(&plan.to_json()).unwrap();
+        let pretty = serde_json::to_string_pretty(&value).unwrap();
+        prop_assert_eq!(&ShardPlan::from_json(&value.to_string()).unwrap(), &plan);
+        prop_assert_eq!(&ShardPlan::from_json(&pretty).unwrap(), &plan);
+        prop_assert_eq!(serde_json::from_str::<ShardPlan>(&pretty).unwrap(), plan);
     }
 
     #[test]

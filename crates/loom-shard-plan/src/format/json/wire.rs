@@ -1,60 +1,16 @@
-//! The JSON format, and serde in general. See `docs/specification/plan-format.md`.
+//! The plan as serde sees it: what is written, and what is read as a part of other documents.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::locate::Path;
-use super::{
-    Assembler, DecodeError, DecodeProblem, InvalidPlan, Location, NAME, PlanFormat, VERSION,
-};
+use super::{DecodeProblem, NAME, VERSION};
+use crate::format::{Assembler, InvalidPlan};
 use crate::placement::PackedPlacement as Slot;
 use crate::segments::{Segment, Segments};
 use crate::{Placement, ShardId, ShardPlan};
-
-impl ShardPlan {
-    /// The canonical JSON text, on one line: equal plans, equal text.
-    ///
-    /// Through serde the plan can be embedded in other documents, and in other formats.
-    #[must_use]
-    #[expect(
-        clippy::expect_used,
-        clippy::missing_panics_doc,
-        reason = "string keys into memory: nothing there can fail"
-    )]
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("a plan is plain data")
-    }
-
-    /// Reads the JSON format, with any spacing and any order of keys.
-    ///
-    /// # Errors
-    ///
-    /// [`DecodeError`] with line and column.
-    pub fn from_json(json: &str) -> Result<Self, DecodeError> {
-        let wire: WirePlan<'_> = serde_json::from_str(json).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            let text = error.to_string();
-            let place = format!(" at line {line} column {column}");
-            let message = text.strip_suffix(&place).unwrap_or(&text).to_owned();
-            let problem = match serde_json::from_str::<WireVersion>(json) {
-                Ok(WireVersion { version }) if version != u64::from(VERSION) => {
-                    DecodeProblem::Version(version)
-                }
-                _ => DecodeProblem::Syntax(message),
-            };
-            let location = Location::Line {
-                line: line.max(1),
-                column: column.max(1),
-            };
-            DecodeError::new(PlanFormat::Json, location, problem)
-        })?;
-        wire.assemble().map_err(|(path, problem)| {
-            DecodeError::new(PlanFormat::Json, path.locate(json), problem)
-        })
-    }
-}
 
 impl Serialize for ShardPlan {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -99,12 +55,6 @@ struct WirePlan<'a> {
     buckets: u64,
     shards: Vec<WireShard>,
     placements: Vec<WireSegment>,
-}
-
-/// Enough to say that a document is of another version.
-#[derive(Deserialize)]
-struct WireVersion {
-    version: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -274,5 +224,34 @@ impl WireSegment {
             }
         }
         Ok(plan.segment(self.first, self.last)?)
+    }
+}
+
+/// A place in the document: a key of the plan, or an item of the array under it.
+#[derive(Clone, Copy)]
+struct Path {
+    key: &'static str,
+    item: Option<usize>,
+}
+
+impl Path {
+    const fn key(key: &'static str) -> Self {
+        Self { key, item: None }
+    }
+
+    const fn item(key: &'static str, item: usize) -> Self {
+        Self {
+            key,
+            item: Some(item),
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.item {
+            None => f.write_str(self.key),
+            Some(item) => write!(f, "{}[{item}]", self.key),
+        }
     }
 }
