@@ -85,8 +85,7 @@ impl Core {
         match self.apply(remedy, seen, shard).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(error),
-            // The refusal is what the operation met; why it could not be helped is its cause.
-            Err(cause) => Err(error.with_source(cause)),
+            Err(cause) => Err(not_converged(error, cause)),
         }
     }
 
@@ -266,6 +265,36 @@ impl Core {
         self.current.store(next);
         Ok(())
     }
+}
+
+/// What an operation met, and why it could not be helped. Which plan a shard is under is no concern of callers: to
+/// them, a shard that does not answer is not available, and nothing was done.
+fn not_converged(error: StoreError, cause: PlanChangeError) -> StoreError {
+    let unreachable = match &cause {
+        PlanChangeError::Store(cause) | PlanChangeError::Shards(OpenError::Store(cause)) => {
+            matches!(cause.kind(), StoreErrorKind::Unavailable { .. })
+        }
+        PlanChangeError::Shards(OpenError::Connect { .. }) => true,
+        _ => false,
+    };
+    if !unreachable || matches!(error.kind(), StoreErrorKind::Unavailable { .. }) {
+        return error.with_source(cause);
+    }
+    let kind = StoreErrorKind::Unavailable {
+        reason: "it and this node are under different plans, and the newer one could not be fetched or passed on"
+            .to_owned(),
+        outcome_known: true,
+    };
+    let outer = StoreError::new(error.operation(), kind);
+    let outer = match error.execution() {
+        Some(id) => outer.with_execution(id),
+        None => outer,
+    };
+    let outer = match error.shard() {
+        Some(shard) => outer.with_shard(shard),
+        None => outer,
+    };
+    outer.with_source(cause)
 }
 
 #[derive(Clone, Copy, Debug)]

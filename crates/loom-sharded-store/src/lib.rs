@@ -31,6 +31,8 @@ mod routing;
 mod rules;
 mod settle;
 mod shard;
+#[cfg(test)]
+mod simulation;
 mod stats;
 mod store;
 

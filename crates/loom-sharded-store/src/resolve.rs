@@ -6,6 +6,7 @@ use loom_spi::{ExecutionId, Head, LogHead, Operation, StoreError, StoreErrorKind
 
 use crate::compare::may_have_been_left;
 use crate::core::Core;
+use crate::relocate::{ROUNDS, unsettled};
 use crate::routing::Sides;
 use crate::rules::Rule;
 use crate::shard::Side;
@@ -48,37 +49,46 @@ impl Core {
             destination,
             ..
         } = sides;
-        let mut on_destination = self.look(operation, id, destination).await?;
-        if let Some(head) = on_destination
-            && (!head.sealed || !self.rules.keep(Rule::UnsealedCounts))
-            && (self.offers.relocation || !may_have_been_left(&head))
-        {
-            return Ok(self.remember(id, sides, Resolution::Destination(destination, head)));
-        }
-        let on_source = self.look(operation, id, source).await?;
-        let gone = on_destination.is_none_or(|head| head.sealed);
-        if on_source.is_none() && gone && self.rules.keep(Rule::LookAgain) {
-            on_destination = self.look(operation, id, destination).await?;
-        }
-        let resolution = match (on_destination, on_source) {
-            (Some(there), Some(here)) => {
-                let source_counts = if there.sealed {
-                    !here.sealed
-                } else {
-                    self.left_on_destination(operation, id, sides, &here, &there)
-                        .await?
-                };
-                if source_counts {
-                    Resolution::Source(source, here)
-                } else {
-                    Resolution::Destination(destination, there)
-                }
+        for _ in 0..ROUNDS {
+            let mut on_destination = self.look(operation, id, destination).await?;
+            if let Some(head) = on_destination
+                && (!head.sealed || !self.rules.keep(Rule::UnsealedCounts))
+                && (self.offers.relocation || !may_have_been_left(&head))
+            {
+                return Ok(self.remember(id, sides, Resolution::Destination(destination, head)));
             }
-            (Some(there), None) => Resolution::Destination(destination, there),
-            (None, Some(here)) => Resolution::Source(source, here),
-            (None, None) => Resolution::Nowhere(destination),
-        };
-        Ok(self.remember(id, sides, resolution))
+            let on_source = self.look(operation, id, source).await?;
+            let gone = on_destination.is_none_or(|head| head.sealed);
+            if on_source.is_none() && gone && self.rules.keep(Rule::LookAgain) {
+                on_destination = self.look(operation, id, destination).await?;
+            }
+            let resolution = match (on_destination, on_source) {
+                // Never so at one moment: a leftover is removed before the other copy is sealed.
+                (Some(there), Some(here))
+                    if there.sealed && here.sealed && self.rules.keep(Rule::BothSealedAgain) =>
+                {
+                    continue;
+                }
+                (Some(there), Some(here)) => {
+                    let source_counts = if there.sealed {
+                        !here.sealed
+                    } else {
+                        self.left_on_destination(operation, id, sides, &here, &there)
+                            .await?
+                    };
+                    if source_counts {
+                        Resolution::Source(source, here)
+                    } else {
+                        Resolution::Destination(destination, there)
+                    }
+                }
+                (Some(there), None) => Resolution::Destination(destination, there),
+                (None, Some(here)) => Resolution::Source(source, here),
+                (None, None) => Resolution::Nowhere(destination),
+            };
+            return Ok(self.remember(id, sides, resolution));
+        }
+        Err(unsettled(operation, sides, id))
     }
 
     /// Caches what was found, unless it is a copy that counts only where there is no other.

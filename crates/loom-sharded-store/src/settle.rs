@@ -5,8 +5,14 @@ use std::sync::Arc;
 use loom_shard_plan::Placement;
 use loom_spi::PlanEpoch;
 
+use crate::core::Core;
 use crate::drain::report_of;
+use crate::planner::Planner;
+use crate::publish::is_overtaken;
 use crate::{DrainReport, PlanChangeError, Published, ShardedStore};
+
+/// How often settling what is drained starts again because the plan changes under it.
+const ATTEMPTS: usize = 8;
 
 impl ShardedStore {
     /// Settles migrating buckets on their destinations, all in one epoch, and [publishes](Self::publish) the
@@ -77,8 +83,21 @@ impl ShardedStore {
     /// As [`settle`](Self::settle).
     pub async fn settle_drained(&self) -> Result<Settled, PlanChangeError> {
         let mut planner = self.core.planner.lock().await;
-        self.core.catch_up(&mut planner).await?;
-        let routing = self.core.complete(&planner).await?;
+        for _ in 1..ATTEMPTS {
+            match self.core.settle_drained(&mut planner).await {
+                // Somebody else changed the plan meanwhile: what is drained under the new one is to be settled.
+                Err(error) if is_overtaken(&error) => {}
+                settled => return settled,
+            }
+        }
+        self.core.settle_drained(&mut planner).await
+    }
+}
+
+impl Core {
+    async fn settle_drained(&self, planner: &mut Planner) -> Result<Settled, PlanChangeError> {
+        self.catch_up(planner).await?;
+        let routing = self.complete(planner).await?;
         let plan = routing.plan().ok_or(PlanChangeError::Unplanned)?;
         let report = report_of(&routing, None).await?;
         let buckets: Vec<u32> = report.drained().collect();
@@ -89,16 +108,12 @@ impl ShardedStore {
             None
         } else {
             let next = plan.settled_all(buckets.iter().copied())?;
-            Some(
-                self.core
-                    .commit(&mut planner, &routing, Arc::new(next))
-                    .await?,
-            )
+            Some(self.commit(planner, &routing, Arc::new(next)).await?)
         };
         Ok(Settled {
             buckets,
             left,
-            epoch: self.core.current.load().epoch(),
+            epoch: self.current.load().epoch(),
             published,
         })
     }

@@ -2,6 +2,8 @@
 
 mod protocol;
 
+pub(crate) use protocol::is_overtaken;
+
 use std::sync::Arc;
 
 use loom_shard_plan::{ShardId, ShardPlan};

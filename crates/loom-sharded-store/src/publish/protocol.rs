@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use loom_shard_plan::{Placement, ShardId, ShardPlan};
-use loom_spi::PublishedPlan;
+use loom_spi::{PublishedPlan, StoreErrorKind};
 
 use super::Published;
 use crate::core::Core;
@@ -25,6 +25,22 @@ impl Core {
         planner: &mut Planner,
         next: Arc<ShardPlan>,
     ) -> Result<Published, PlanChangeError> {
+        for _ in 1..ATTEMPTS {
+            match self.try_publish(planner, &next).await {
+                // The drain check met a newer plan: then this one comes too late, which is the answer.
+                Err(error @ PlanChangeError::Store(_)) if is_overtaken(&error) => {}
+                published => return published,
+            }
+        }
+        self.try_publish(planner, &next).await
+    }
+
+    async fn try_publish(
+        &self,
+        planner: &mut Planner,
+        next: &Arc<ShardPlan>,
+    ) -> Result<Published, PlanChangeError> {
+        let next = Arc::clone(next);
         let given = plan_epoch(&next);
         self.catch_up(planner).await?;
         if self.current.load().epoch() == Some(given) {
@@ -183,6 +199,15 @@ impl Core {
             }
         }
         unreached
+    }
+}
+
+/// Whether another plan was published meanwhile.
+pub(crate) fn is_overtaken(error: &PlanChangeError) -> bool {
+    match error {
+        PlanChangeError::Lost { .. } | PlanChangeError::Superseded { .. } => true,
+        PlanChangeError::Store(error) => matches!(error.kind(), StoreErrorKind::StalePlan { .. }),
+        _ => false,
     }
 }
 

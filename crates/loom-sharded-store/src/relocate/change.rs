@@ -11,7 +11,7 @@ use crate::shard::Side;
 
 /// How often an operation looks again because the record moves under it. Within one plan a record moves once,
 /// so that more than a few are a sign of something else.
-pub(super) const ROUNDS: usize = 32;
+pub(crate) const ROUNDS: usize = 32;
 
 /// Where a log may be changed.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ impl Core {
 }
 
 /// The record was changed under the operation again and again.
-pub(super) fn unsettled(operation: Operation, sides: Sides<'_>, id: &ExecutionId) -> StoreError {
+pub(crate) fn unsettled(operation: Operation, sides: Sides<'_>, id: &ExecutionId) -> StoreError {
     let reason = format!(
         "other processes move it between shard {} and shard {} all the time: try again",
         sides.source.id(),

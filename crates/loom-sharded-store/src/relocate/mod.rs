@@ -22,6 +22,8 @@ use crate::routing::Sides;
 use crate::rules::Rule;
 use crate::shard::Side;
 
+pub(crate) use change::{ROUNDS, unsettled};
+
 const MIGRATE: Operation = Operation::Migrate;
 /// How often a move starts again because others work on the same record.
 const ATTEMPTS: usize = 16;
