@@ -19,6 +19,10 @@ pub(crate) fn child() -> Option<(PathBuf, String)> {
 
 /// In each round starts `test` again as another process, and kills it after a random number of reports. What it
 /// reported until its end is handed to `verify`.
+#[expect(
+    clippy::print_stdout,
+    reason = "shown with a test that fails, so that it can be repeated"
+)]
 pub(crate) fn rounds(test: &str, path: &Path, rounds: usize, mut verify: impl FnMut(Vec<String>)) {
     let number = |name, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let rounds = number("LOOM_KILL_ROUNDS", rounds);
