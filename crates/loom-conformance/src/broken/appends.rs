@@ -6,6 +6,42 @@ use super::notes::pause;
 use super::{Fault, Mutant};
 
 impl Mutant {
+    /// What goes wrong for executions that were moved, or are being moved.
+    pub(super) async fn append_to_moved(&self, request: &mut Append) -> Result<(), StoreError> {
+        let (id, creates) = (request.id.clone(), request.expected == 0);
+        let sealed = || {
+            let error = StoreError::new(loom_spi::Operation::Append, StoreErrorKind::Sealed);
+            error.with_execution(&id)
+        };
+        match self.fault {
+            Fault::ImportBlocksCreation if creates => {
+                if self.notes().moves.staged.contains_key(&id) {
+                    return Err(sealed());
+                }
+            }
+            Fault::MarkBlocksCreation if creates => {
+                if self.notes().moves.marks.contains(&id) {
+                    return Err(sealed());
+                }
+            }
+            Fault::ImportCountsAnew if creates => {
+                if self.notes().moves.imported.contains(&id) {
+                    let head = Head::new(id).with_epoch(request.epoch);
+                    let head = self.inner.head(head).await?;
+                    request.expected = head.map_or(0, |head| head.next_sequence);
+                }
+            }
+            Fault::RetireKeepsSequence => {
+                let retired = self.notes().moves.retired.get(&id).copied();
+                if retired == Some(request.expected) {
+                    request.expected = 0;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     pub(super) async fn append_wrongly(&self, mut request: Append) -> Result<Appended, StoreError> {
         let expected = request.expected;
         match self.fault {

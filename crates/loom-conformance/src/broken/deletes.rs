@@ -10,6 +10,7 @@ impl Mutant {
         let (id, epoch, expected) = (request.id.clone(), request.epoch, request.expected);
         match self.fault {
             Fault::DeleteIgnoresExpected => request.expected = None,
+            Fault::MarkedDeleteIgnoresExpected if request.mark => request.expected = None,
             Fault::DeleteNotAtomic => {
                 let head = self
                     .inner
@@ -43,14 +44,33 @@ impl Mutant {
             }
             _ => {}
         }
+        let asked = request.mark;
+        request.mark = self.mark_wrongly(&id, asked, self.fault == Fault::DeleteLeavesNoMark);
+        request.mark |= self.fault == Fault::DeleteAlwaysMarks;
         let deleted = match self.inner.delete(request).await {
             Err(error) => match (self.fault, error.kind()) {
                 (Fault::DeleteAbsentSucceeds, StoreErrorKind::NotFound) => Deleted::new(0),
+                (Fault::SealedAfterMissing, StoreErrorKind::Sealed) => {
+                    let head = Head::new(id.clone()).with_epoch(epoch);
+                    match self.inner.head(head).await? {
+                        Some(_) => return Err(error),
+                        None => {
+                            let missing = StoreErrorKind::NotFound;
+                            let error = StoreError::new(Operation::Delete, missing);
+                            return Err(error.with_execution(&id));
+                        }
+                    }
+                }
+                (Fault::RefusedDeleteMarks, _) => {
+                    self.marked(&id, asked);
+                    return Err(error);
+                }
                 _ => return Err(error),
             },
             Ok(deleted) => deleted,
         };
         self.notes().deleted.insert(id.clone());
+        self.marked(&id, asked && self.fault != Fault::RefusedDeleteMarks);
         match self.fault {
             Fault::DeleteCountsNothing => return Ok(Deleted::new(0)),
             Fault::DeleteForgetsLineage => {
@@ -61,5 +81,23 @@ impl Mutant {
             _ => {}
         }
         Ok(deleted)
+    }
+
+    /// Whether a mark is left, of one that is asked for.
+    pub(super) fn mark_wrongly(&self, id: &loom_spi::ExecutionId, asked: bool, none: bool) -> bool {
+        let spared = match self.fault {
+            Fault::MarkSparesTheBegun => self.notes().moves.staged.contains_key(id),
+            // It keeps marks of its own.
+            Fault::MarksClearedBySamePlan => true,
+            _ => none,
+        };
+        asked && !spared
+    }
+
+    /// Remembers a mark.
+    pub(super) fn marked(&self, id: &loom_spi::ExecutionId, mark: bool) {
+        if mark {
+            self.notes().moves.marks.insert(id.clone());
+        }
     }
 }

@@ -15,21 +15,30 @@ impl Fencing for Mutant {
     async fn acquire_fence(&self, mut request: AcquireFence) -> Result<FenceToken, StoreError> {
         request.id = self.id(request.id);
         request.epoch = self.epoch(Operation::AcquireFence, request.epoch).await?;
+        let (id, epoch) = (request.id.clone(), request.epoch);
+        let broken = self.break_seal(Operation::AcquireFence, &id, epoch).await?;
         let token = self.acquire_wrongly(request).await;
+        self.mend_seal(broken, &id, epoch).await;
         token.map_err(|error| self.error(error))
     }
 
     async fn renew_lease(&self, mut request: RenewLease) -> Result<(), StoreError> {
         request.id = self.id(request.id);
         request.epoch = self.epoch(Operation::RenewLease, request.epoch).await?;
+        let (id, epoch) = (request.id.clone(), request.epoch);
+        let broken = self.break_seal(Operation::RenewLease, &id, epoch).await?;
         let renewed = self.renew_wrongly(request).await;
+        self.mend_seal(broken, &id, epoch).await;
         renewed.map_err(|error| self.error(error))
     }
 
     async fn release_lease(&self, mut request: ReleaseLease) -> Result<(), StoreError> {
         request.id = self.id(request.id);
         request.epoch = self.epoch(Operation::ReleaseLease, request.epoch).await?;
+        let (id, epoch) = (request.id.clone(), request.epoch);
+        let broken = self.break_seal(Operation::ReleaseLease, &id, epoch).await?;
         let released = self.release_wrongly(request).await;
+        self.mend_seal(broken, &id, epoch).await;
         released.map_err(|error| self.error(error))
     }
 }
@@ -60,8 +69,25 @@ impl Mutant {
             }
             _ => self.change_lease(&mut request).await?,
         }
-        let leased = request.lease.is_some();
-        let token = fencing.acquire_fence(request).await?;
+        let (leased, holder) = (request.lease.is_some(), request.holder.clone());
+        let token = match fencing.acquire_fence(request).await {
+            Err(error)
+                if self.fault == Fault::SealedAfterLeased
+                    && *error.kind() == StoreErrorKind::Sealed
+                    && self.notes().leased.contains(&id) =>
+            {
+                let kind = StoreErrorKind::Leased {
+                    holder: holder.unwrap_or_default(),
+                    remaining: crate::suites::MINUTE,
+                };
+                let error = StoreError::new(Operation::AcquireFence, kind);
+                return Err(error.with_execution(&id));
+            }
+            token => token?,
+        };
+        if let Some(holder) = holder {
+            self.notes().moves.holders.insert(id.clone(), holder);
+        }
         self.handed_out(&id, token);
         if leased {
             self.notes().leased.insert(id);

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use loom_spi::{
-    Operation, PlanLedger, Publish, PublishedPlan, ShardIdentity, ShardLocation, StoreError,
-    StoreErrorKind,
+    Operation, PlanEpoch, PlanLedger, Publish, PublishedPlan, Records, ShardIdentity,
+    ShardLocation, StoreError, StoreErrorKind, Unseal,
 };
 
 use super::mutant::truncated;
@@ -55,6 +55,15 @@ impl PlanLedger for Mutant {
                 request.plan.epoch = truncated(request.plan.epoch);
                 request.expected = request.expected.map(truncated);
             }
+            Fault::MarksClearedBySamePlan => self.notes().moves.marks.clear(),
+            Fault::PartsDroppedBySamePlan => {
+                let mut notes = self.notes();
+                let staged: Vec<_> = notes.moves.staged.keys().cloned().collect();
+                notes.moves.dropped.extend(staged);
+            }
+            Fault::PublishUnseals => {
+                self.unseal_everything(current).await?;
+            }
             _ => {}
         }
         ledger.publish(request).await
@@ -91,5 +100,17 @@ impl PlanLedger for Mutant {
         }
         let ledger = self.ledger(Operation::Directory)?;
         ledger.record_locations(locations).await
+    }
+}
+
+impl Mutant {
+    async fn unseal_everything(&self, epoch: Option<PlanEpoch>) -> Result<(), StoreError> {
+        let relocation = self.relocation(Operation::PublishPlan)?;
+        let records = Records::new(1000).with_epoch(epoch);
+        for record in relocation.records(records).await?.records {
+            let unseal = Unseal::new(record.id).with_epoch(epoch);
+            relocation.unseal(unseal).await?;
+        }
+        Ok(())
     }
 }

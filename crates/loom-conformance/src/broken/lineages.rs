@@ -14,13 +14,23 @@ use super::{Fault, Mutant};
 impl BranchRegistry for Mutant {
     async fn record_lineage(&self, mut request: RecordLineage) -> Result<(), StoreError> {
         request.epoch = self.epoch(Operation::RecordLineage, request.epoch).await?;
+        let (id, epoch) = (request.parent.clone(), request.epoch);
+        let broken = self
+            .break_seal(Operation::RecordLineage, &id, epoch)
+            .await?;
         let recorded = self.record_wrongly(request).await;
+        self.mend_seal(broken, &id, epoch).await;
         recorded.map_err(|error| self.error(error))
     }
 
     async fn children(&self, mut request: Children) -> Result<Vec<Branch>, StoreError> {
         request.epoch = self.epoch(Operation::Children, request.epoch).await?;
         request.parent = self.kept_apart(request.parent);
+        if self.fault == Fault::SealedChildless
+            && self.is_sealed(&request.parent, request.epoch).await?
+        {
+            return Ok(vec![]);
+        }
         let found = self.branches(Operation::Children)?.children(request).await;
         let mut children = match found {
             Err(error) => match (self.fault, error.kind()) {
@@ -42,6 +52,9 @@ impl BranchRegistry for Mutant {
         let child = request.child.clone();
         let found = self.branches(Operation::Parent)?.parent(request).await;
         let link = found.map_err(|error| self.error(error))?;
+        if self.fault == Fault::ImportLosesParents && self.notes().moves.orphans.contains(&child) {
+            return Ok(None);
+        }
         if self.fault == Fault::ForgetKeepsParents && link.is_none() {
             return Ok(self.notes().links.get(&child).cloned());
         }
@@ -56,10 +69,19 @@ impl BranchRegistry for Mutant {
             let children = Children::new(request.parent).with_epoch(request.epoch);
             return Ok(branches.children(children).await?.len() as u64);
         }
-        let count = branches
-            .forget(request)
-            .await
-            .map_err(|error| self.error(error))?;
+        let (id, epoch) = (request.parent.clone(), request.epoch);
+        let none = match self.fault {
+            Fault::ForgetOfNothingLeavesNoMark => self.real_branches(&id, epoch).await?.is_empty(),
+            fault => fault == Fault::ForgetLeavesNoMark,
+        };
+        let asked = request.mark;
+        request.mark = self.mark_wrongly(&id, asked, none);
+        request.mark |= self.fault == Fault::ForgetAlwaysMarks;
+        let broken = self.break_seal(Operation::Forget, &id, epoch).await?;
+        let count = branches.forget(request).await;
+        self.mend_seal(broken, &id, epoch).await;
+        let count = count.map_err(|error| self.error(error))?;
+        self.marked(&id, asked && self.fault != Fault::RefusedDeleteMarks);
         Ok(match self.fault {
             Fault::ForgetCountsNothing => 0,
             _ => count,
@@ -91,10 +113,11 @@ impl Mutant {
         let given = ParentLink::new(request.parent.clone(), request.label.as_str());
         let child = request.child.clone();
         let looked_up = Parent::new(child.clone()).with_epoch(request.epoch);
-        let mut free = false;
+        let (known, mut free) = (looked_up.clone(), false);
         request.parent = self.kept_apart(request.parent);
         match self.fault {
             Fault::LabelLost => request.label.clear(),
+            Fault::RequireIgnoredByLineage => request.require = loom_spi::Require::Nothing,
             Fault::LabelTruncated => {
                 request
                     .label
@@ -117,6 +140,12 @@ impl Mutant {
         }
         match branches.record_lineage(request).await {
             Err(error) => match (self.fault, error.kind()) {
+                (Fault::SealSparesKnownEdges, StoreErrorKind::Sealed) => {
+                    match branches.parent(known).await? {
+                        Some(link) if link == given => Ok(()),
+                        _ => Err(error),
+                    }
+                }
                 (Fault::LineageNotAtomic, StoreErrorKind::LineageConflict { .. }) if free => Ok(()),
                 (Fault::SecondParentAccepted, StoreErrorKind::LineageConflict { parent, .. })
                     if *parent != given.parent =>

@@ -26,14 +26,19 @@ mod awkward_parts;
 mod deletes;
 mod fault;
 mod fences;
+mod imports;
 mod leases;
 mod ledgers;
 mod lineages;
 mod lists;
 mod mutant;
 mod notes;
+mod parts;
 mod reads;
+mod records;
+mod relocations;
 mod routes;
+mod seals;
 
 use std::sync::Arc;
 

@@ -14,7 +14,8 @@ use super::notes::{Notes, pause};
 
 /// A sound store with one [`Fault`].
 ///
-/// It offers the fencing, the ledger and the registry of the store that it wraps, as far as they are there.
+/// It offers the fencing, the ledger, the registry and the relocation of the store that it wraps, as far as they are
+/// there.
 #[derive(Debug)]
 pub struct Mutant {
     pub(super) inner: Arc<dyn EventStore>,
@@ -196,7 +197,18 @@ impl EventStore for Mutant {
             self.check_and_dawdle(&request).await?;
         }
         request.epoch = self.epoch(Operation::Append, request.epoch).await?;
-        let done = self.append_wrongly(request).await;
+        let (id, epoch) = (request.id.clone(), request.epoch);
+        self.append_to_moved(&mut request).await?;
+        let broken = self.break_seal(Operation::Append, &id, epoch).await?;
+        let mut done = self.append_wrongly(request).await;
+        self.mend_seal(broken, &id, epoch).await;
+        if self.fault == Fault::SealedBeforeInvalid
+            && done.is_err()
+            && self.is_sealed(&id, epoch).await?
+        {
+            let error = StoreError::new(Operation::Append, StoreErrorKind::Sealed);
+            done = Err(error.with_execution(&id));
+        }
         self.notes().appended |= done.is_ok();
         done.map_err(|error| self.error(error))
     }
@@ -204,28 +216,65 @@ impl EventStore for Mutant {
     async fn read(&self, mut request: Read) -> Result<ReadPage, StoreError> {
         request.id = self.id(request.id);
         request.epoch = self.epoch(Operation::Read, request.epoch).await?;
-        let page = self.read_wrongly(request).await;
-        page.map_err(|error| self.error(error))
+        let id = request.id.clone();
+        let mut page = self
+            .read_wrongly(request)
+            .await
+            .map_err(|error| self.error(error))?;
+        match self.fault {
+            Fault::SealedUnreadable if page.head.sealed => {
+                let error = StoreError::new(Operation::Read, StoreErrorKind::Sealed);
+                return Err(error.with_execution(&id));
+            }
+            Fault::ReadHidesSeal => page.head.sealed = false,
+            _ => {}
+        }
+        Ok(page)
     }
 
     async fn head(&self, mut request: Head) -> Result<Option<LogHead>, StoreError> {
         request.id = self.id(request.id);
         request.epoch = self.epoch(Operation::Head, request.epoch).await?;
         self.notes().looks.insert(request.id.clone(), request.epoch);
+        let id = request.id.clone();
         let head = self.head_wrongly(request).await;
-        head.map_err(|error| self.error(error))
+        let mut head = head.map_err(|error| self.error(error))?;
+        if let Some(head) = &mut head {
+            let notes = self.notes();
+            let once = &notes.moves.sealed_once;
+            match self.fault {
+                Fault::HeadHidesSeal => head.sealed = false,
+                Fault::HeadKeepsSeal => head.sealed |= once.contains(&id),
+                Fault::HeadSharesSeal => head.sealed |= !once.is_empty(),
+                _ => {}
+            }
+        }
+        Ok(head)
     }
 
     async fn list(&self, mut request: List) -> Result<ListPage, StoreError> {
         request.epoch = self.epoch(Operation::List, request.epoch).await?;
         let page = self.list_wrongly(request).await;
-        page.map_err(|error| self.error(error))
+        let mut page = page.map_err(|error| self.error(error))?;
+        match self.fault {
+            Fault::SealedUnlisted => page.executions.retain(|found| !found.head.sealed),
+            Fault::ListHidesSeal => {
+                for found in &mut page.executions {
+                    found.head.sealed = false;
+                }
+            }
+            _ => {}
+        }
+        Ok(page)
     }
 
     async fn delete(&self, mut request: Delete) -> Result<Deleted, StoreError> {
         request.id = self.id(request.id);
         request.epoch = self.epoch(Operation::Delete, request.epoch).await?;
+        let (id, epoch) = (request.id.clone(), request.epoch);
+        let broken = self.break_seal(Operation::Delete, &id, epoch).await?;
         let deleted = self.delete_wrongly(request).await;
+        self.mend_seal(broken, &id, epoch).await;
         deleted.map_err(|error| self.error(error))
     }
 
@@ -243,6 +292,9 @@ impl EventStore for Mutant {
         }
         if real.branches.is_some() {
             offered = offered.with_branches(self);
+        }
+        if real.relocation.is_some() {
+            offered = offered.with_relocation(self);
         }
         offered
     }

@@ -6,9 +6,10 @@ use loom_spi::{
 };
 
 use super::ledger::{plan, publish};
+use super::moving::{Packed, acquire, branches, children, inspect, record, retire, seal};
 use crate::context::Cx;
 use crate::outcome::{Verdict, check, check_eq, check_refused};
-use crate::support::{event, id};
+use crate::support::{event, id, stored};
 
 crate::macros::suite! { ($) Store capabilities as __capabilities;
     capabilities_stay_the_same,
@@ -18,6 +19,10 @@ crate::macros::suite! { ($) Store capabilities as __capabilities;
     an_edge_is_part_of_the_record_of_its_parent,
     deleting_a_log_keeps_the_lineage,
     a_plan_guards_the_store_that_keeps_it,
+    a_seal_guards_the_store_that_offers_it,
+    what_is_imported_is_there_for_the_store,
+    what_the_store_holds_is_there_to_be_moved,
+    recording_can_require_the_record_of_the_parent,
 }
 
 async fn capabilities_stay_the_same(cx: Cx) -> Verdict {
@@ -138,5 +143,132 @@ async fn a_plan_guards_the_store_that_keeps_it(cx: Cx) -> Verdict {
         .head(Head::new(id).with_epoch(plan(2, 7)))
         .await?;
     check!(head.is_some(), "it is gone");
+    Ok(())
+}
+
+async fn a_seal_guards_the_store_that_offers_it(cx: Cx) -> Verdict {
+    let order = id("order")?;
+    cx.relocation()?;
+    cx.append(&order, 0, 1).await?;
+    seal(&cx, &order).await?;
+    let head = cx.head(&order).await?;
+    check!(head.is_some_and(|head| head.sealed), "it is not sealed");
+    check_refused!(
+        cx.append(&order, 1, 1).await,
+        StoreErrorKind::Sealed,
+        "an append to what was sealed"
+    );
+    check_refused!(
+        cx.store().delete(Delete::new(order.clone())).await,
+        StoreErrorKind::Sealed,
+        "deleting what was sealed"
+    );
+    if let Ok(fencing) = cx.fencing() {
+        let request = AcquireFence::new(order.clone());
+        check_refused!(
+            fencing.acquire_fence(request).await,
+            StoreErrorKind::Sealed,
+            "acquiring the fence of what was sealed"
+        );
+    }
+    if let Ok(branches) = cx.branches() {
+        let edge = RecordLineage::new(order, id("child")?, String::new());
+        check_refused!(
+            branches.record_lineage(edge).await,
+            StoreErrorKind::Sealed,
+            "recording a branch of what was sealed"
+        );
+    }
+    Ok(())
+}
+
+async fn what_is_imported_is_there_for_the_store(cx: Cx) -> Verdict {
+    let order = id("order")?;
+    let mut packed = Packed::made(&order, 3);
+    if cx.fencing().is_ok() {
+        packed = packed.with_fence(7, Some("one"));
+    }
+    if cx.branches().is_ok() {
+        packed = packed.with_branches(&["a"])?;
+    }
+    packed.send(&cx, 2).await?;
+    check_eq!(cx.log(&order).await?, stored(0, 3), "the log");
+    if cx.branches().is_ok() {
+        check_eq!(children(&cx, &order).await?, branches(&["a"])?, "branches");
+    }
+    if cx.fencing().is_ok() {
+        check_refused!(
+            cx.append(&order, 3, 1).await,
+            StoreErrorKind::Fenced { .. },
+            "an append without the token that was imported"
+        );
+    }
+    let append = Append::new(order, 3, vec![event(3)]).with_fence(packed.sealed.fence);
+    cx.store().append(append).await?;
+    Ok(())
+}
+
+async fn what_the_store_holds_is_there_to_be_moved(cx: Cx) -> Verdict {
+    let order = id("order")?;
+    cx.relocation()?;
+    cx.append(&order, 0, 3).await?;
+    let mut expected = (3, None, 0);
+    if cx.fencing().is_ok() {
+        expected.1 = Some(acquire(&cx, &order, "one").await?);
+    }
+    if cx.branches().is_ok() {
+        record(&cx, &order, &["a", "b"]).await?;
+        expected.2 = 2;
+    }
+    let found = inspect(&cx, &order).await?;
+    let found = found.map(|record| {
+        let length = record.head.map_or(0, |head| head.next_sequence);
+        (length, record.fence, record.branches)
+    });
+    check_eq!(found, Some(expected), "the record");
+    let sealed = seal(&cx, &order).await?;
+    let found = (sealed.events(), sealed.fence, sealed.branches.len() as u64);
+    check_eq!(found, expected, "what has to move");
+    retire(&cx, &order).await?;
+    check_eq!(cx.head(&order).await?, None, "the head of what was retired");
+    Ok(())
+}
+
+async fn recording_can_require_the_record_of_the_parent(cx: Cx) -> Verdict {
+    let registry = cx.branches()?;
+    let edge = |parent, child| {
+        let edge = RecordLineage::new(parent, child, "label".to_owned());
+        edge.with_require(Require::Exists)
+    };
+    let (parent, child) = (id("incident")?, id("child")?);
+    check_refused!(
+        registry
+            .record_lineage(edge(parent.clone(), child.clone()))
+            .await,
+        StoreErrorKind::NotFound,
+        "a branch of what does not exist"
+    );
+    check_eq!(children(&cx, &parent).await?, [], "the branches");
+    // Being a branch makes no record.
+    record(&cx, &id("log")?, &["incident"]).await?;
+    check_refused!(
+        registry.record_lineage(edge(parent.clone(), child)).await,
+        StoreErrorKind::NotFound,
+        "a branch of a branch that does not exist itself"
+    );
+    cx.append(&parent, 0, 1).await?;
+    registry
+        .record_lineage(edge(parent, id("of a log")?))
+        .await?;
+    registry
+        .record_lineage(edge(id("log")?, id("of lineage alone")?))
+        .await?;
+    if cx.fencing().is_ok() {
+        let fenced = id("fenced")?;
+        acquire(&cx, &fenced, "one").await?;
+        registry
+            .record_lineage(edge(fenced, id("of a fence alone")?))
+            .await?;
+    }
     Ok(())
 }

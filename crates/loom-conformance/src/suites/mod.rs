@@ -46,3 +46,5 @@ pub(crate) mod seal_refusals;
 pub(crate) mod sealed;
 pub(crate) mod sealing;
 pub(crate) mod terminal;
+
+pub(crate) use moving::MINUTE;

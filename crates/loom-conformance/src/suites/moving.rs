@@ -13,7 +13,7 @@ use crate::context::Cx;
 use crate::outcome::{Stop, check};
 use crate::support::{id, place, stored};
 
-pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// Everything of a record that has to move.
 #[derive(Clone, Debug)]

@@ -42,6 +42,44 @@ fn every_fault_is_noticed_by_the_case_that_it_names() {
     assert!(unnoticed.is_empty(), "{unnoticed:#?}");
 }
 
+/// The groups about moving records, every case of which is held to bite.
+const OF_MOVES: [&str; 14] = [
+    "sealing",
+    "seal_refusals",
+    "sealed",
+    "retiring",
+    "records",
+    "imports",
+    "imported_fences",
+    "merges",
+    "comparisons",
+    "parts",
+    "arrivals",
+    "marks",
+    "moves",
+    "move_races",
+];
+
+#[test]
+fn every_case_about_moves_fails_for_some_fault() {
+    let mut idle = Vec::new();
+    for case in cases() {
+        if !OF_MOVES.contains(&case.group()) && case.group() != "move_cancellation" {
+            continue;
+        }
+        let named = |fault: &&Fault| fault.caught_by() == (case.group(), case.name());
+        let (named, others): (Vec<_>, Vec<_>) = Fault::ALL.iter().rev().partition(named);
+        let bites = |fault: &&Fault| {
+            let outcome = run_case(&broken(**fault), &case).outcome;
+            matches!(outcome, Outcome::Failed { .. })
+        };
+        if !named.iter().chain(&others).any(bites) {
+            idle.push(case.path());
+        }
+    }
+    assert!(idle.is_empty(), "{idle:#?}");
+}
+
 #[test]
 fn a_mutant_is_wrong_in_nothing_but_its_fault() {
     // This one shows only when the clock moves, so the rest shows what else the wrapper does.
