@@ -16,7 +16,7 @@ impl Work for Import {
 
     fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<Imported, Failure> {
         let (found, state) = transaction.find(&self.id)?;
-        let marked = marks::is_left(transaction.connection(), &self.id)?;
+        let marked = marks::is_left(transaction, &self.id)?;
         let admission = state.admit_import(self, marked)?;
         check_head(self)?;
         match admission {

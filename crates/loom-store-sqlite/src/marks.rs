@@ -23,8 +23,11 @@ pub(crate) fn leave(
 }
 
 /// Whether there is a mark.
-pub(crate) fn is_left(connection: &Connection, id: &ExecutionId) -> Result<bool, rusqlite::Error> {
-    connection.prepare_cached(FIND)?.exists([id.as_str()])
+pub(crate) fn is_left(
+    transaction: &mut Transaction<'_, '_>,
+    id: &ExecutionId,
+) -> Result<bool, Failure> {
+    Ok(transaction.statements().find_mark.exists([id.as_str()])?)
 }
 
 /// Removes all marks, because the plan changes.

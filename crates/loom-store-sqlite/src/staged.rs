@@ -20,11 +20,10 @@ pub(crate) struct Staged {
 impl Staged {
     /// What has arrived of an execution's log.
     pub(crate) fn find(
-        transaction: &Transaction<'_, '_>,
+        transaction: &mut Transaction<'_, '_>,
         id: &ExecutionId,
     ) -> Result<Option<Self>, Failure> {
-        let mut find = transaction.connection().prepare_cached(FIND)?;
-        let mut rows = find.query([id.as_str()])?;
+        let mut rows = transaction.statements().find_staged.query([id.as_str()])?;
         rows.next()?.map(Self::from_row).transpose()
     }
 

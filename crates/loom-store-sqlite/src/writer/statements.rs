@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, Statement};
 
-use crate::lineage;
 use crate::record::Record;
+use crate::{lineage, marks, staged};
 
 /// See [`Reader`](crate::reader::Reader) for why they are not left to the connection's cache.
 pub(crate) struct Statements<'c> {
@@ -18,6 +18,8 @@ pub(crate) struct Statements<'c> {
     pub(crate) insert_event: Statement<'c>,
     pub(crate) find_parent: Statement<'c>,
     pub(crate) insert_edge: Statement<'c>,
+    pub(crate) find_mark: Statement<'c>,
+    pub(crate) find_staged: Statement<'c>,
 }
 
 impl<'c> Statements<'c> {
@@ -38,6 +40,8 @@ impl<'c> Statements<'c> {
             )?,
             find_parent: prepare(lineage::PARENT)?,
             insert_edge: prepare("INSERT INTO edges (parent, child, label) VALUES (?1, ?2, ?3)")?,
+            find_mark: prepare(marks::FIND)?,
+            find_staged: prepare(staged::FIND)?,
         })
     }
 }

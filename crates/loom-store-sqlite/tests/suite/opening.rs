@@ -186,6 +186,8 @@ async fn damage_is_found_when_the_file_is_opened() {
         "DELETE FROM shard",
         "UPDATE shard SET deployment = char(10)",
         "DROP TABLE events",
+        "DROP TABLE staged",
+        "DROP TABLE deletions",
         "ALTER TABLE records RENAME COLUMN fence TO gate",
     ] {
         let (_directory, path) = store().await;
