@@ -21,13 +21,13 @@ impl Work for Delete {
     fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<Deleted, Failure> {
         let (found, state) = transaction.find(&self.id)?;
         let events = state.admit_delete(self)?;
+        if self.mark {
+            marks::leave(transaction, &self.id)?;
+        }
         let mut record = found.unwrap_or_default();
         record.head = None;
         if let Some(log) = record.log.take() {
             transaction.leave_garbage(log)?;
-        }
-        if self.mark {
-            marks::leave(transaction, &self.id)?;
         }
         transaction.store(&self.id, record)?;
         Ok(Deleted::new(events))

@@ -8,18 +8,20 @@ use crate::staged::Staged;
 use crate::writer::Transaction;
 
 /// Leaves a mark. What has arrived of the execution already cannot be completed any more, so it is dropped.
+///
+/// May refuse, so it comes before whatever else a change writes.
 pub(crate) fn leave(
     transaction: &mut Transaction<'_, '_>,
     id: &ExecutionId,
 ) -> Result<(), Failure> {
+    if let Some(staged) = Staged::find(transaction, id)? {
+        staged.drop(transaction, id)?;
+    }
     transaction
         .connection()
         .prepare_cached(LEAVE)?
         .execute([id.as_str()])?;
-    match Staged::find(transaction, id)? {
-        Some(staged) => staged.drop(transaction, id),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Whether there is a mark.

@@ -355,3 +355,26 @@ async fn damage_to_what_was_staged_is_reported() {
         assert_eq!(error.execution(), Some(&id("moving")));
     }
 }
+
+#[tokio::test]
+async fn a_delete_that_damage_is_in_the_way_of_leaves_the_log() {
+    let (_directory, path, store) = store().await;
+    let log = Log::new("moving", 10, "step");
+    store.import(log.part(0, 5)).await.unwrap();
+    let append = Append::new(id("moving"), 0, vec![NewEvent::new("step", "")]);
+    store.append(append).await.unwrap();
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("UPDATE staged SET next_seq = -1")
+        .unwrap();
+    let delete = Delete::new(id("moving")).with_mark(true);
+    let error = store.delete(delete).await.unwrap_err();
+    assert!(
+        matches!(error.kind(), StoreErrorKind::Corrupt { .. }),
+        "{error}"
+    );
+    assert_eq!((count(&path, "garbage"), count(&path, "deletions")), (0, 0));
+    reclaim(&store, None).await;
+    let head = store.head(Head::new(id("moving"))).await.unwrap();
+    assert_eq!(head.unwrap().next_sequence, 1);
+}
