@@ -27,7 +27,7 @@ pub(super) fn without(plan: &ShardPlan, gone: ShardId) -> Result<ShardPlan, Aban
     }
     let mut inherited = heirs
         .iter()
-        .flat_map(|heir| std::iter::repeat_n(heir.shard, heir.gets as usize));
+        .flat_map(|heir| std::iter::repeat_n(heir.shard, heir.gets));
     let placements: Vec<Placement> = kept
         .into_iter()
         .filter_map(|placement| placement.or_else(|| inherited.next().map(Placement::Settled)))
@@ -43,23 +43,23 @@ fn kept(placement: Placement, gone: ShardId) -> Option<Placement> {
         Placement::Settled(on) => (on != gone).then_some(placement),
         Placement::Migrating { from, to } if to == gone => Some(Placement::Settled(from)),
         Placement::Migrating { from, to } if from == gone => Some(Placement::Settled(to)),
-        migrating => Some(migrating),
+        Placement::Migrating { .. } => Some(placement),
     }
 }
 
 struct Heir {
     shard: ShardId,
     weight: u64,
-    held: u64,
-    gets: u64,
+    held: usize,
+    gets: usize,
 }
 
 impl Heir {
     /// By what it would hold for its weight with one bucket more; of equal ones the lower id.
     fn fullness(&self, other: &Self) -> std::cmp::Ordering {
         let (mine, its) = (self.held + self.gets + 1, other.held + other.gets + 1);
-        (u128::from(mine) * u128::from(other.weight))
-            .cmp(&(u128::from(its) * u128::from(self.weight)))
+        (mine as u128 * u128::from(other.weight))
+            .cmp(&(its as u128 * u128::from(self.weight)))
             .then(self.shard.cmp(&other.shard))
     }
 }
@@ -79,7 +79,7 @@ fn heirs(
             Heir {
                 shard: shard.id(),
                 weight: u64::from(shard.weight()),
-                held: kept.iter().flatten().filter(holds).count() as u64,
+                held: kept.iter().flatten().filter(holds).count(),
                 gets: 0,
             }
         })
