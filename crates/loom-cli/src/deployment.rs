@@ -18,7 +18,7 @@ use loom_store_sqlite::{Options, SqliteStore};
 use tokio::sync::Mutex;
 
 use crate::config::{Config, StoreUrl};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, repair_help};
 
 /// The shards that are open, by id.
 type Shards = BTreeMap<u16, Arc<SqliteStore>>;
@@ -34,15 +34,8 @@ impl Deployment {
     /// Opens the shards of the deployment file at `path`, and the store over them under the plan that they keep.
     pub(crate) async fn open(path: &Path) -> Result<Self, Failure> {
         let config = Config::load(path)?;
-        let opened = join_all(
-            config
-                .shards
-                .keys()
-                .map(|&shard| open_shard(&config, shard)),
-        )
-        .await;
         let mut shards = Shards::new();
-        for (&shard, store) in config.shards.keys().zip(opened) {
+        for (shard, store) in open_shards(&config).await {
             shards.insert(shard, store?);
         }
         let connect = Arc::new(Mutex::new(shards.clone()));
@@ -139,6 +132,54 @@ fn no_plan() -> Failure {
 /// The plan that a shard is under by itself: for looking at one shard, whatever the others are under.
 pub(crate) async fn ledger_epoch(store: &SqliteStore) -> Result<Option<PlanEpoch>, Failure> {
     Ok(store.current().await?.map(|plan| plan.epoch))
+}
+
+/// Opens the shards of a deployment file, each by itself.
+pub(crate) async fn open_shards(config: &Config) -> Vec<(u16, Result<Arc<SqliteStore>, Failure>)> {
+    let opened = config.shards.keys().map(|&shard| async move {
+        let opened = open_shard(config, shard).await;
+        (shard, opened)
+    });
+    join_all(opened).await
+}
+
+/// The shards that are left when one is gone.
+pub(crate) struct Survivors {
+    config: Config,
+    shards: Arc<Mutex<Shards>>,
+    given: Vec<(u16, Arc<SqliteStore>)>,
+}
+
+impl Survivors {
+    pub(crate) fn new(config: &Config, given: Vec<(u16, Arc<SqliteStore>)>) -> Self {
+        Self {
+            config: config.clone(),
+            shards: Arc::new(Mutex::new(given.iter().cloned().collect())),
+            given,
+        }
+    }
+
+    /// Those that the deployment file names.
+    pub(crate) fn stores(&self) -> Vec<(ShardId, Arc<dyn EventStore>)> {
+        let given = self.given.iter();
+        given
+            .map(|(shard, store)| (ShardId(*shard), Arc::clone(store) as Arc<dyn EventStore>))
+            .collect()
+    }
+
+    /// How to reach those that it does not name.
+    pub(crate) fn connect(&self) -> Arc<dyn Connect> {
+        Arc::new(FileConnect {
+            config: self.config.clone(),
+            shards: Arc::clone(&self.shards),
+        })
+    }
+
+    /// Closes them. What was done is done, so that a failure to tidy up says nothing.
+    pub(crate) async fn close(&self) {
+        let shards = self.shards.lock().await.clone();
+        join_all(shards.values().map(|store| store.close())).await;
+    }
 }
 
 async fn open_shard(config: &Config, shard: u16) -> Result<Arc<SqliteStore>, Failure> {
@@ -256,10 +297,30 @@ impl From<OpenError> for Failure {
 
 impl From<PlanChangeError> for Failure {
     fn from(error: PlanChangeError) -> Self {
-        match error {
+        let help = match &error {
+            PlanChangeError::Store(store) => match (store.kind(), store.shard()) {
+                (StoreErrorKind::Unavailable { .. }, Some(shard)) => Some(format!(
+                    "no plan can be published while a shard does not answer: bring shard {shard} back; if it is gone for good, `loom shard abandon {shard}` gives it up"
+                )),
+                _ => None,
+            },
+            PlanChangeError::FarBehind { shard, .. } => Some(repair_help(shard.get())),
+            PlanChangeError::NotDrained(_) => Some(
+                "`loom drain` moves what is closed, `loom drain --live` everything; `loom status` counts what is left".to_owned(),
+            ),
+            PlanChangeError::Shards(OpenError::MissingShard { shard } | OpenError::Connect { shard, .. }) => Some(format!(
+                "`loom shard add URL --id {shard}` creates it and says where it is"
+            )),
+            _ => None,
+        };
+        let failure = match error {
             PlanChangeError::Store(error) => error.into(),
             PlanChangeError::Shards(error) => error.into(),
             error => Self::new(exit_of(&error, Exit::Refused), error.to_string()).with_cause(error),
+        };
+        match help {
+            Some(help) => failure.with_help(help),
+            None => failure,
         }
     }
 }

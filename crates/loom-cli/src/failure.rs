@@ -86,6 +86,13 @@ impl Failure {
     }
 }
 
+/// What to do about a shard that is more than one epoch behind.
+pub(crate) fn repair_help(shard: u16) -> String {
+    format!(
+        "shard {shard} was restored from an old backup, or is the wrong file: `loom repair {shard}` shows what it holds and brings it back"
+    )
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
@@ -109,7 +116,12 @@ impl fmt::Display for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        let behind = match (error.kind(), error.shard()) {
+            (StoreErrorKind::ShardBehind { .. }, Some(shard)) => Some(repair_help(shard)),
+            _ => None,
+        };
         let (exit, help) = match error.kind() {
+            StoreErrorKind::ShardBehind { .. } => (Exit::Refused, None),
             StoreErrorKind::Unavailable { .. } => (Exit::Unreachable, None),
             StoreErrorKind::InvalidArgument { .. } => (Exit::Usage, None),
             StoreErrorKind::Fenced { .. } => (
@@ -122,7 +134,10 @@ impl From<StoreError> for Failure {
             ),
             StoreErrorKind::WrongShard { .. } => (
                 Exit::Refused,
-                Some("check the urls in loom.toml: two may be swapped, or a file was replaced"),
+                Some(
+                    "check the urls in loom.toml: two may be swapped, or a file was replaced; a shard that was wiped is \
+                     restored from a backup and then repaired with `loom repair ID`, or given up with `loom shard abandon ID`",
+                ),
             ),
             StoreErrorKind::StalePlan { .. } | StoreErrorKind::PublishConflict { .. } => (
                 Exit::Refused,
@@ -131,7 +146,7 @@ impl From<StoreError> for Failure {
             _ => (Exit::Failed, None),
         };
         let mut failure = Self::new(exit, error.to_string());
-        failure.help = help.map(str::to_owned);
+        failure.help = behind.or_else(|| help.map(str::to_owned));
         failure.cause = Some(error.into());
         failure
     }

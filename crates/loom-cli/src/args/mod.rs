@@ -1,5 +1,6 @@
 //! The command line.
 
+mod deployment;
 mod graph;
 
 use std::env;
@@ -9,6 +10,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use loom_spi::ExecutionId;
 
+pub(crate) use self::deployment::{
+    Abandon, AddShard, Consent, Drain, Move, Publish, Rebalance, Repair, Revert, Settle,
+    ShardCommand,
+};
 pub(crate) use self::graph::{GraphCommand, GraphRun, Runtime};
 use crate::config::FILE_NAME;
 use crate::plan::PlanCommand;
@@ -58,14 +63,25 @@ pub(crate) enum Command {
     Import(Import),
     /// Write all events as JSON lines, execution by execution
     Export(Export),
-    /// Change the number of shards while everything runs
+    /// Change the number of shards, or their weights, while everything runs
     Rebalance(Rebalance),
     /// Show shards, executions, and what is left to move
     Status(Status),
-    /// Move closed executions of migrating buckets, and settle the buckets that are empty
+    /// Move executions of migrating buckets, and settle the buckets that are empty
     Drain(Drain),
-    /// Settle the migrating buckets whose source is empty
-    Settle,
+    /// Settle migrating buckets whose source is empty
+    Settle(Settle),
+    /// Call migrations off: buckets go back to where they came from
+    Revert(Revert),
+    /// Make a plan in a file the plan of the deployment
+    Publish(Publish),
+    /// Move executions of migrating buckets now
+    Move(Move),
+    /// List, add and give up shards
+    #[command(subcommand)]
+    Shard(ShardCommand),
+    /// Bring a shard that was restored from a backup back into the deployment
+    Repair(Repair),
     /// List executions
     Ls(Ls),
     /// Show the log of an execution
@@ -121,42 +137,10 @@ pub(crate) struct Export {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Rebalance {
-    /// How many shards there shall be
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) shards: u16,
-    /// Where a joining shard is, once for each: sqlite:PATH [default: a file beside the others]
-    #[arg(long, value_name = "U")]
-    pub(crate) add_url: Vec<String>,
-    /// Allow fewer shards than now
-    #[arg(long)]
-    pub(crate) allow_shrink: bool,
-    /// Do not ask
-    #[arg(long)]
-    pub(crate) yes: bool,
-    /// Show what would move and change nothing
-    #[arg(long, conflicts_with = "yes")]
-    pub(crate) dry_run: bool,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Status {
     /// Show it again and again, every so many seconds
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", conflicts_with = "json", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) watch: Option<u64>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Drain {
-    /// At most so many moves a second
-    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) rate: Option<u32>,
-    /// Go on until every bucket is settled, waiting for open executions to close
-    #[arg(long)]
-    pub(crate) until_settled: bool,
-    /// How to show progress on stderr
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) progress: ProgressMode,
 }
 
 #[derive(Debug, Args)]

@@ -1,19 +1,27 @@
 //! The commands.
 
 mod audit;
+mod change;
 mod drain;
 mod export;
 mod graph;
 mod import;
 mod init;
+mod joining;
 mod log;
 mod ls;
 mod man;
+mod moves;
+mod publish;
 mod rebalance;
+mod repair;
 mod rm;
+mod settle;
+mod shard;
 mod status;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, ShardCommand};
+use crate::config::Config;
 use crate::deployment::Deployment;
 use crate::failure::Failure;
 use crate::output::{Output, write_stderr};
@@ -28,6 +36,15 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Man(man) => return man::run(man, output),
         Command::Plan(command) if !plan::needs_deployment(command) => {
             return plan::run(command, None, output);
+        }
+        // They are for deployments that cannot be opened.
+        Command::Shard(ShardCommand::Ls) => {
+            let config = Config::load(&cli.global.config_path())?;
+            return shard::ls(&config, output).await;
+        }
+        Command::Shard(ShardCommand::Abandon(abandon)) => {
+            let config = Config::load(&cli.global.config_path())?;
+            return shard::abandon(abandon, &config, output).await;
         }
         Command::Graph(command) => graph::check(command)?,
         Command::Import(import) => import::check(import)?,
@@ -54,14 +71,19 @@ async fn with_deployment(
         Command::Rebalance(rebalance) => rebalance::run(rebalance, deployment, output).await,
         Command::Status(status) => status::run(status, deployment, output).await,
         Command::Drain(drain) => drain::run(drain, deployment, output).await,
-        Command::Settle => drain::settle(deployment, output).await,
+        Command::Settle(settle) => settle::settle(settle, deployment, output).await,
+        Command::Revert(revert) => settle::revert(revert, deployment, output).await,
+        Command::Publish(publish) => publish::run(publish, deployment, output).await,
+        Command::Move(ids) => moves::run(ids, deployment, output).await,
+        Command::Shard(ShardCommand::Add(add)) => shard::add(add, deployment, output).await,
+        Command::Repair(repair) => repair::run(repair, deployment, output).await,
         Command::Ls(ls) => ls::run(ls, deployment, output).await,
         Command::Log(log) => log::run(log, deployment, output).await,
         Command::Rm(rm) => rm::run(rm, deployment, output).await,
         Command::Plan(command) => plan::run(command, Some(&*deployment.plan()?), output),
         Command::Graph(command) => graph::run(command, &cli.global, deployment, output).await,
         Command::Audit => audit::run(deployment, output).await,
-        // They need no deployment, and were done above.
-        Command::Init(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
+        // They need no open deployment, and were done above.
+        Command::Init(_) | Command::Completions(_) | Command::Man(_) | Command::Shard(_) => Ok(()),
     }
 }

@@ -155,6 +155,60 @@ pub(crate) fn add_shards(config: &Config, new: &[(u16, StoreUrl)]) -> Result<Con
             .with_help(format!("add them by hand and run it again:\n{blocks}")));
         }
     }
+    replace(config, &changed)?;
+    Ok(expected)
+}
+
+/// Takes a shard out of a deployment file in one step, leaving the rest of its text as it is.
+pub(crate) fn remove_shard(config: &Config, shard: u16) -> Result<Config, Failure> {
+    let mut expected = config.clone();
+    if expected.shards.remove(&shard).is_none() {
+        return Ok(expected);
+    }
+    let source = Source::read(&config.path, "deployment file")?;
+    let changed = Source::new(&config.path, without(source.text(), shard));
+    match Config::parse(&changed) {
+        Ok(parsed) if parsed == expected => {}
+        _ => {
+            return Err(Failure::failed(format!(
+                "shard {shard} is not used any more, and cannot be taken out of `{}`: expected its shards as `[[shard]]` tables",
+                config.path.display()
+            ))
+            .with_help(format!("remove the entry with `id = {shard}` by hand")));
+        }
+    }
+    replace(config, &changed)?;
+    Ok(expected)
+}
+
+/// The text without the `[[shard]]` table of a shard: from its heading to the next one.
+fn without(text: &str, shard: u16) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut block = String::new();
+    let names = |block: &str| {
+        let table: Result<toml::Table, _> = toml::from_str(block);
+        let table = table
+            .ok()
+            .and_then(|table| table.get("shard")?.get(0)?.get("id")?.as_integer());
+        table == Some(i64::from(shard))
+    };
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with('[') {
+            if !names(&block) {
+                kept.push_str(&block);
+            }
+            block.clear();
+        }
+        block.push_str(line);
+    }
+    if !names(&block) {
+        kept.push_str(&block);
+    }
+    kept
+}
+
+/// Puts a text in the place of the deployment file, in one step.
+fn replace(config: &Config, changed: &Source) -> Result<(), Failure> {
     let staged = stage(&config.path, changed.text())?;
     let permissions = fs::metadata(&config.path)
         .map_err(|error| Failure::io("read", &config.path, error))?
@@ -164,8 +218,7 @@ pub(crate) fn add_shards(config: &Config, new: &[(u16, StoreUrl)]) -> Result<Con
     staged
         .persist(&config.path)
         .map_err(|error| Failure::io("write", &config.path, error.error))?;
-    sync_folder(&config.path)?;
-    Ok(expected)
+    sync_folder(&config.path)
 }
 
 /// Writes `text` durably beside `target`, to be moved there in one step.
@@ -244,6 +297,28 @@ mod tests {
         assert_eq!(grown.shards[&1], url);
         assert_eq!(Config::load(&target).unwrap(), grown);
         assert!(fs::read_to_string(&target).unwrap().starts_with(text));
+    }
+
+    #[test]
+    fn a_shard_is_taken_out_without_touching_the_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join(FILE_NAME);
+        let text = "deployment = \"d\" # ours\n\n[[shard]]\nid = 0\nurl = \"sqlite:0.db\"\n\n[[shard]]\nid = 1 # gone\nurl = \"sqlite:1.db\"\n\n[limits]\ngraph_nodes = 3\n";
+        fs::write(&target, text).unwrap();
+        let config = Config::load(&target).unwrap();
+        let left = remove_shard(&config, 1).unwrap();
+        assert_eq!(Config::load(&target).unwrap(), left);
+        let written = fs::read_to_string(&target).unwrap();
+        assert_eq!(
+            written,
+            "deployment = \"d\" # ours\n\n[[shard]]\nid = 0\nurl = \"sqlite:0.db\"\n\n[limits]\ngraph_nodes = 3\n"
+        );
+        // It is not there any more.
+        assert_eq!(remove_shard(&left, 1).unwrap(), left);
+        // The last one stays, since a deployment without shards is none.
+        let refusal = remove_shard(&left, 0).unwrap_err().to_string();
+        assert!(refusal.contains("by hand"), "{refusal}");
+        assert_eq!(fs::read_to_string(&target).unwrap(), written);
     }
 
     #[test]

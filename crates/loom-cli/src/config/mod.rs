@@ -10,7 +10,7 @@ use loom_spi::DeploymentId;
 use serde::Deserialize;
 use toml::Spanned;
 
-pub(crate) use self::edit::{Draft, add_shards, already_there};
+pub(crate) use self::edit::{Draft, add_shards, already_there, remove_shard};
 pub(crate) use self::url::StoreUrl;
 use crate::failure::Failure;
 use crate::source::Source;

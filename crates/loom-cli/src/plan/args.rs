@@ -58,6 +58,15 @@ pub(crate) struct Rebalance {
     /// Allow fewer shards than now
     #[arg(long, requires = "shards", conflicts_with_all = ["add", "remove", "weight", "pin"])]
     pub(crate) allow_shrink: bool,
+    #[command(flatten)]
+    pub(crate) members: Members,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// Changes of single members, and of single buckets.
+#[derive(Debug, Args)]
+pub(crate) struct Members {
     /// A shard that joins, with its weight [default weight: 1]
     #[arg(long, value_name = "ID[:WEIGHT]", value_delimiter = ',')]
     pub(crate) add: Vec<Joining>,
@@ -70,8 +79,6 @@ pub(crate) struct Rebalance {
     /// Hold a bucket on a shard, or move it there, whatever its share
     #[arg(long, value_name = "BUCKET:ID", value_delimiter = ',')]
     pub(crate) pin: Vec<Pin>,
-    #[command(flatten)]
-    pub(crate) target: Target,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use loom_shard_plan::{PlanDiff, PlanError, RebalanceOptions, ShardId, ShardPlan, Topology};
 
-use super::args::{New, Rebalance, Split, Step};
+use super::args::{Members, New, Rebalance, Split, Step};
 use super::buckets::within;
 use super::emit::emit;
 use super::input::read;
@@ -35,7 +35,7 @@ pub(crate) fn rebalance(args: &Rebalance, output: Output) -> Result<(), Failure>
             let options = RebalanceOptions::default().allow_shrink(args.allow_shrink);
             plan.rebalanced(shards, options)
         }
-        None => plan.rebalance(&topology(&plan, args)?),
+        None => plan.rebalance(&topology(&plan, &args.members)?),
     }
     .map_err(refusal)?;
     let diff = plan.diff(&next).map_err(refusal)?;
@@ -43,7 +43,7 @@ pub(crate) fn rebalance(args: &Rebalance, output: Output) -> Result<(), Failure>
 }
 
 /// The members of `plan`, changed as the options say.
-fn topology(plan: &ShardPlan, args: &Rebalance) -> Result<Topology, Failure> {
+pub(crate) fn topology(plan: &ShardPlan, args: &Members) -> Result<Topology, Failure> {
     named_once(args)?;
     let mut topology = Topology::of(plan);
     for shard in &args.remove {
@@ -66,7 +66,7 @@ fn topology(plan: &ShardPlan, args: &Rebalance) -> Result<Topology, Failure> {
 }
 
 /// Options have no order that one could see, so no two may speak of the same shard or bucket.
-fn named_once(args: &Rebalance) -> Result<(), Failure> {
+fn named_once(args: &Members) -> Result<(), Failure> {
     let joining = args.add.iter().map(|joining| joining.shard);
     let weighing = args.weight.iter().map(|weighing| weighing.shard);
     let shards = joining.chain(args.remove.iter().copied()).chain(weighing);

@@ -1,6 +1,7 @@
 //! `loom plan …`: plans as files, and the deployment's plan as one.
 //!
-//! Nothing here changes a deployment: plans are read, derived, compared and written.
+//! Nothing here changes a deployment: plans are read, derived, compared and written. The commands that do share
+//! how buckets and members are named, how a plan is read, and how one is refused.
 
 mod args;
 mod buckets;
@@ -20,7 +21,11 @@ use std::borrow::Cow;
 
 use loom_shard_plan::ShardPlan;
 
-pub(crate) use self::args::PlanCommand;
+pub(crate) use self::args::{Members, PlanCommand};
+pub(crate) use self::buckets::{Buckets, within};
+pub(crate) use self::derive::topology;
+pub(crate) use self::input::read;
+pub(crate) use self::refusal::refusal;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -44,7 +49,7 @@ pub(crate) fn run(
         PlanCommand::Diff(diff) => diff::run(diff, output),
         PlanCommand::Show(show) => {
             let plan = match (&show.file, present) {
-                (Some(file), _) => Cow::Owned(input::read(file)?),
+                (Some(file), _) => Cow::Owned(read(file)?),
                 (None, Some(present)) => Cow::Borrowed(present),
                 (None, None) => return Err(Failure::usage("no plan is given; name a file")),
             };

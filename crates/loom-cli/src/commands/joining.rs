@@ -1,0 +1,69 @@
+//! Creating shards, and naming them where processes look for them, before a plan does.
+
+use std::fs;
+
+use loom_shard_plan::ShardId;
+use loom_spi::{EventStore as _, Records, ShardLocation};
+
+use crate::config::{Config, StoreUrl, add_shards};
+use crate::deployment::{Deployment, create_shard, ledger_epoch};
+use crate::failure::Failure;
+
+/// The new shards are created first, then `loom.toml` and the directories name them: wherever it is interrupted,
+/// running it again goes on. Returns the deployment file as it is then.
+pub(super) async fn create(
+    deployment: &Deployment,
+    new: &[(u16, StoreUrl)],
+) -> Result<Config, Failure> {
+    let config = &deployment.config;
+    for (shard, url) in new {
+        if let Some(folder) = url.file(config.folder()).parent() {
+            fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
+        }
+        let store = create_shard(config, *shard, url).await?;
+        deployment.add_shard(*shard, store).await?;
+    }
+    let joining = new.iter().map(|(shard, _)| ShardId(*shard));
+    refuse_used(deployment, joining).await?;
+    if new.is_empty() {
+        return Ok(config.clone());
+    }
+    let config = add_shards(config, new)?;
+    let locations = config.shards.iter();
+    let locations = locations.map(|(shard, url)| ShardLocation::new(*shard, url.to_string()));
+    deployment
+        .store
+        .record_locations(locations.collect())
+        .await?;
+    Ok(config)
+}
+
+/// Refuses shards that are about to join and hold something: it is from before they were given up, and would be
+/// taken for the present.
+pub(super) async fn refuse_used(
+    deployment: &Deployment,
+    joining: impl IntoIterator<Item = ShardId>,
+) -> Result<(), Failure> {
+    let shards = deployment.shards().await;
+    for shard in joining {
+        let Some(store) = shards.get(&shard.get()) else {
+            continue;
+        };
+        let Some(relocation) = store.capabilities().relocation else {
+            continue;
+        };
+        let request = Records::new(1).with_epoch(ledger_epoch(store).await?);
+        let page = relocation.records(request).await?;
+        if let Some(record) = page.records.first() {
+            return Err(Failure::refused(format!(
+                "shard {shard} is not in the plan and still holds `{}`: what it holds is from before it was given up, and would be taken for the present",
+                record.id
+            ))
+            .with_help(format!(
+                "move `{}` away, so that the shard starts empty, or let another one join",
+                store.path().display()
+            )));
+        }
+    }
+    Ok(())
+}
