@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use loom_shard_plan::{DecodeError, ShardPlan};
 
-/// Reads an input: no panic, no allocation beyond the input's order and the largest plan, and what
-/// is accepted is a plan that all formats give back.
+/// Reads an input: no panic, no allocation beyond the order of the input and of the plan in it, and
+/// what is accepted is a plan that all formats give back.
 pub fn check(
     input: &[u8],
     decode: impl FnOnce() -> Result<ShardPlan, DecodeError>,
@@ -15,9 +15,16 @@ pub fn check(
     PEAK.store(before, Relaxed);
     let decoded = decode();
     let peak = PEAK.load(Relaxed).saturating_sub(before);
+    // Of the input's order, the table of the buckets and the list of the shards that it declares; what
+    // that is, is known of a plan.
+    let (buckets, shards) = match &decoded {
+        Ok(plan) => (plan.bucket_count() as usize, plan.shards().len()),
+        Err(_) => (65_536, 65_536),
+    };
+    let most = 8 * input.len() + 4 * buckets + 16 * shards + 2048;
     assert!(
-        peak < 64 * input.len() + 1_800_000,
-        "{peak} bytes for an input of {}",
+        peak <= most,
+        "{peak} bytes for an input of {}, expected at most {most}",
         input.len()
     );
     match decoded {

@@ -16,22 +16,52 @@ impl ShardPlan {
     /// assert_eq!(placements[1].get(), plan.route_id("order-2"));
     /// # Ok::<(), loom_shard_plan::PlanError>(())
     /// ```
-    pub fn route_batch(&self, ids: &[impl AsRef<[u8]>], placements: &mut Vec<PackedPlacement>) {
+    pub fn route_batch<I: AsRef<[u8]>>(&self, ids: &[I], placements: &mut Vec<PackedPlacement>) {
         // One loop for each function: looking at the name for every id would cost as much as
         // the table.
         match self.hash {
-            HashFunction::Xxh3_64 => self.fill(ids.iter().map(route_hash), placements),
+            HashFunction::Xxh3_64 => self.fill(ids, placements, |id| route_hash(id)),
             HashFunction::Fnv1a64 => {
-                self.fill(
-                    ids.iter().map(|id| HashFunction::Fnv1a64.hash(id)),
-                    placements,
-                );
+                self.fill(ids, placements, |id| HashFunction::Fnv1a64.hash(id));
             }
         }
     }
 
-    fn fill(&self, hashes: impl Iterator<Item = u64>, placements: &mut Vec<PackedPlacement>) {
+    /// Two passes over a few ids at a time: one does nothing but hash, the other nothing but look up,
+    /// and what kind of division that takes is decided once.
+    #[inline]
+    fn fill<I>(&self, ids: &[I], placements: &mut Vec<PackedPlacement>, hash: impl Fn(&I) -> u64) {
         placements.clear();
-        placements.extend(hashes.map(|hash| self.table[self.bucket(hash) as usize]));
+        placements.reserve(ids.len());
+        let mut hashes = [0; AT_ONCE];
+        for ids in ids.chunks(AT_ONCE) {
+            for (to, id) in hashes.iter_mut().zip(ids) {
+                *to = hash(id);
+            }
+            let hashes = hashes.iter().take(ids.len());
+            match self.modulus.mask() {
+                // No index is beyond the mask, which the compiler sees.
+                Some(mask) => {
+                    let table = &self.table[..=mask];
+                    placements.extend(hashes.map(|hash| table[low(*hash) & mask]));
+                }
+                None => {
+                    placements.extend(hashes.map(|hash| self.table[self.bucket(*hash) as usize]));
+                }
+            }
+        }
     }
+}
+
+/// How many hashes wait for their table entries: half a KiB of them.
+const AT_ONCE: usize = 64;
+
+/// As many low bits as an index has.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a mask keeps fewer bits than any `usize` has"
+)]
+const fn low(hash: u64) -> usize {
+    hash as usize
 }

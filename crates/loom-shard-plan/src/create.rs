@@ -3,9 +3,8 @@
 use crate::modulus::Modulus;
 use crate::placement::PackedPlacement as Slot;
 use crate::rebalance::quota::{Claim, targets};
-use crate::{
-    DEFAULT_BUCKETS, HashFunction, MAX_BUCKETS, PlanError, Shard, ShardId, ShardPlan, Topology,
-};
+use crate::shard::shared;
+use crate::{DEFAULT_BUCKETS, HashFunction, MAX_BUCKETS, PlanError, ShardId, ShardPlan, Topology};
 
 /// Most shards that [`ShardPlan::adopting`] takes over.
 pub const MAX_ADOPTED: u16 = 4096;
@@ -69,7 +68,7 @@ impl ShardPlan {
             epoch: 1,
             hash,
             modulus: Modulus::new(buckets),
-            shards: topology.members().into(),
+            shards: shared(topology.members().to_vec()),
             table,
         })
     }
@@ -103,9 +102,7 @@ impl ShardPlan {
             epoch: 1,
             hash: HashFunction::default(),
             modulus: Modulus::new(buckets),
-            shards: (0..shards)
-                .map(|id| Shard::member(ShardId(id), 1))
-                .collect(),
+            shards: shared(Topology::equal(shards).members().to_vec()),
             table: cycle.take(buckets as usize).collect(),
         })
     }

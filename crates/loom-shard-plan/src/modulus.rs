@@ -26,6 +26,16 @@ impl Modulus {
         self.divisor
     }
 
+    /// What a hash is masked with if the divisor is a power of two.
+    #[inline]
+    pub(crate) const fn mask(self) -> Option<usize> {
+        if self.divisor.is_power_of_two() {
+            Some(self.divisor as usize - 1)
+        } else {
+            None
+        }
+    }
+
     /// `hash % divisor`, exactly.
     #[inline]
     #[expect(

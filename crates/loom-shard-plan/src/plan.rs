@@ -2,7 +2,7 @@
 
 use crate::modulus::Modulus;
 use crate::placement::PackedPlacement as Slot;
-use crate::shard;
+use crate::shard::{self, Shards};
 use crate::{BucketSet, HashFunction, Placement, PlanError, Shard, ShardId};
 
 /// Buckets of a plan that does not say otherwise.
@@ -41,7 +41,7 @@ pub struct ShardPlan {
     /// Divides by `table.len()`.
     pub(crate) modulus: Modulus,
     /// Ascending by id. Every shard that `table` names is here, and so is at least one active one.
-    pub(crate) shards: Box<[Shard]>,
+    pub(crate) shards: Shards,
     pub(crate) table: Box<[Slot]>,
 }
 
@@ -197,7 +197,7 @@ impl ShardPlan {
             epoch: self.next_epoch()?,
             hash: self.hash,
             modulus: self.modulus,
-            shards: shards.into_boxed_slice(),
+            shards: shard::shared(shards),
             table,
         })
     }

@@ -1,5 +1,6 @@
 //! Shards: their ids and what a plan says about each.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
@@ -103,6 +104,34 @@ impl Shard {
     /// Same state, whatever the id: what the formats put into one run.
     pub(crate) const fn same_state(&self, other: &Self) -> bool {
         self.weight == other.weight && self.leaving == other.leaving
+    }
+}
+
+/// A plan's list of shards: one that all plans share if that says the same.
+pub(crate) type Shards = Cow<'static, [Shard]>;
+
+/// Most shards that take no memory in a plan of its own.
+const SHARED: usize = 1024;
+
+/// Shards 0 to 1023 of weight 1: what nearly every plan's list is the start of.
+static EQUAL: [Shard; SHARED] = {
+    let mut shards = [Shard::member(ShardId(0), 1); SHARED];
+    let mut id = 0;
+    while (id as usize) < SHARED {
+        shards[id as usize] = Shard::member(ShardId(id), 1);
+        id += 1;
+    }
+    shards
+};
+
+/// Takes no memory for shards with ids from 0 and weight 1, and no more than it must for any others.
+pub(crate) fn shared(mut shards: Vec<Shard>) -> Shards {
+    match EQUAL.get(..shards.len()) {
+        Some(equal) if equal == shards => Cow::Borrowed(equal),
+        _ => {
+            shards.shrink_to_fit();
+            Cow::Owned(shards)
+        }
     }
 }
 

@@ -13,14 +13,17 @@ const FINE: u32 = 64;
 pub enum PlanWarning {
     /// Some shard's fair share is less than 64 buckets, so that "within one bucket of fair" is a
     /// lot: 4096 buckets are good for 64 equal shards; with 65 the fullest has 1.6 % too much,
-    /// with 1,000 22 %. Shares that happen to be whole now will not be after the next change.
+    /// with 1,000 22 %. Shares that happen to be whole now need not be after the next change.
     Coarse {
         /// Shards of weight above 0.
         shards: u32,
         /// Buckets of the plan.
         buckets: u32,
-        /// How far a shard may be above its fair share by rounding alone: 0.016 is 1.6 %.
+        /// How far a shard may be above its fair share by rounding alone: 0.016 is 1.6 %. 0 if all
+        /// shares are whole.
         overload: f64,
+        /// How much of the smallest share one bucket is: what rounding comes to at worst.
+        bucket: f64,
         /// The smallest factor to [`split`](ShardPlan::split) by that helps, if one does.
         split: Option<u32>,
     },
@@ -83,6 +86,7 @@ impl ShardPlan {
             shards: u32::try_from(self.active().count()).unwrap_or(u32::MAX),
             buckets,
             overload,
+            bucket: ratio(total, u64::from(buckets) * least),
             split: (2..=MAX_BUCKETS / buckets).find(|factor| is_fine(*factor)),
         })
     }
@@ -101,14 +105,25 @@ impl fmt::Display for PlanWarning {
                 shards,
                 buckets,
                 overload,
+                bucket,
                 split,
             } => {
-                write!(
-                    f,
-                    "{buckets} buckets are few for these {shards} shards: by rounding alone one \
-                     may hold {:.1} % more than its fair share; ",
-                    100.0 * overload
-                )?;
+                write!(f, "{buckets} buckets are few for these {shards} shards: ")?;
+                // What would be shown as 0.0 %.
+                if *overload >= 0.0005 {
+                    write!(
+                        f,
+                        "by rounding alone one may hold {:.1} % more than its fair share; ",
+                        100.0 * overload
+                    )?;
+                } else {
+                    write!(
+                        f,
+                        "rounding does not show now, but one bucket is {:.1} % of the smallest \
+                         share, and the next change may round by that much; ",
+                        100.0 * bucket
+                    )?;
+                }
                 match split {
                     Some(factor) => write!(f, "split by {factor}"),
                     None => f.write_str("no split is large enough"),
@@ -126,5 +141,55 @@ impl fmt::Display for PlanWarning {
                  move them, or to keep it"
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{RebalanceOptions, ShardId, ShardPlan, Topology};
+
+    fn coarse(plan: &ShardPlan) -> String {
+        let warnings = plan
+            .warnings()
+            .into_iter()
+            .map(|warning| warning.to_string());
+        warnings.filter(|text| text.contains("are few")).collect()
+    }
+
+    #[test]
+    fn shares_that_are_whole_are_not_said_to_be_exceeded_by_nothing() {
+        for (shards, buckets, share) in [(4, 4, "100.0 %"), (4, 192, "2.1 %"), (128, 4096, "3.1 %")]
+        {
+            let plan = ShardPlan::with_buckets(shards, buckets).unwrap();
+            let text = coarse(&plan);
+            assert!(
+                text.contains(&format!("one bucket is {share} of the smallest share")),
+                "{text}"
+            );
+            assert!(!text.contains("0.0 % more"), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_that_are_nearly_whole_are_not_either() {
+        // 62.98 buckets each, and 65 exactly.
+        let topology = (0..64).fold(Topology::new(), |topology, id| {
+            topology.joining(ShardId(id), 4031).unwrap()
+        });
+        let topology = topology.joining(ShardId(64), 4160).unwrap();
+        let plan = ShardPlan::new(64).unwrap().rebalance(&topology).unwrap();
+        let text = coarse(&plan);
+        assert!(
+            text.contains("one bucket is 1.6 % of the smallest share"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_share_that_rounding_takes_is_said_where_it_shows() {
+        let plan = ShardPlan::new(64).unwrap();
+        let grown = plan.rebalanced(65, RebalanceOptions::default()).unwrap();
+        assert!(coarse(&grown).contains("one may hold 1.6 % more than its fair share"));
+        assert_eq!(coarse(&plan), "");
     }
 }

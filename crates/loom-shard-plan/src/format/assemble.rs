@@ -206,7 +206,7 @@ impl Assembler {
             epoch: self.epoch,
             hash: self.hash,
             modulus: Modulus::new(self.buckets),
-            shards: self.shards.into_boxed_slice(),
+            shards: crate::shard::shared(self.shards),
             table: self.table,
         })
     }

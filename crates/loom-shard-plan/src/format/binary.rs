@@ -118,10 +118,10 @@ fn decode(input: &mut Numbers<'_>) -> Result<ShardPlan, DecodeProblem> {
     let mut cut = Cut::default();
     while let Some(first) = plan.next_bucket() {
         let start = input.read();
-        if let Some((len, shard)) = input.short_run() {
+        if let Some((len, from, to)) = input.short_run() {
             let last = first.wrapping_add(len).wrapping_sub(1);
-            if plan.run(first, last, shard, shard) {
-                cut.add(start, len, 1, Some(Slot::settled(shard)));
+            if plan.run(first, last, from, to) {
+                cut.add(start, len, 1, Some(Slot::migrating(from, to)));
                 check_cut(&mut cut, input, &plan)?;
                 continue;
             }

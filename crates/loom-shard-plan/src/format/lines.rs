@@ -1,6 +1,7 @@
 //! The words of the text format, line by line, without comments and blank lines.
 
 use super::{DecodeError, DecodeProblem, Location, PlanFormat, eight};
+use crate::ShardId;
 
 /// A text, and how far it has been read.
 pub(super) struct Lines<'a> {
@@ -82,29 +83,35 @@ impl<'a> Lines<'a> {
         self.at = self.start;
     }
 
-    /// The first and the last bucket and the shard of the line at hand, if it is a settled run as we
-    /// write it. Otherwise nothing is read.
+    /// First and last bucket, source and destination of the line at hand, if it is a run as we write
+    /// it. Otherwise nothing is read. Source and destination are the same if it is settled.
     #[inline]
-    pub(super) fn settled_run(&mut self) -> Option<(u32, u32, u16)> {
-        let rest = self.bytes();
-        let (first, mut at) = eight::decimal(rest);
-        let mut last = first;
-        let is_range = rest.get(at) == Some(&b'-');
-        if is_range {
-            let (number, digits) = eight::decimal(rest.get(at + 1..)?);
-            last = number.filter(|_| digits > 0);
-            at += 1 + digits;
-        }
-        let rest = rest.get(at..)?.strip_prefix(b": ")?;
-        let (shard, digits) = eight::decimal(rest);
-        if at == 0 || digits == 0 || rest.get(digits) != Some(&b'\n') {
+    pub(super) fn run(&mut self) -> Option<(u32, u32, ShardId, ShardId)> {
+        let mut rest = self.bytes();
+        let mut number = |before: &str, max: u32| -> Option<u32> {
+            let digits = rest.strip_prefix(before.as_bytes())?;
+            let (number, len) = eight::decimal(digits);
+            let number = u32::try_from(number?).ok()?;
+            if len == 0 || number > max {
+                return None;
+            }
+            rest = digits.get(len..)?;
+            Some(number)
+        };
+        let shard = |id| u16::try_from(id).ok().map(ShardId);
+        let first = number("", u32::MAX)?;
+        let last = number("-", u32::MAX).unwrap_or(first);
+        let to = number(": ", u32::from(u16::MAX))?;
+        let (from, to) = match number(" -> ", u32::from(u16::MAX)) {
+            Some(next) if next == to => return None,
+            Some(next) => (to, next),
+            None => (to, to),
+        };
+        if rest.first() != Some(&b'\n') {
             return None;
         }
-        let first = u32::try_from(first?).ok()?;
-        let last = u32::try_from(last?).ok()?;
-        let shard = u16::try_from(shard?).ok()?;
-        self.at += at + 2 + digits;
-        Some((first, last, shard))
+        self.at = self.text.len() - rest.len();
+        Some((first, last, shard(from)?, shard(to)?))
     }
 
     fn refuse_conflict(&self) -> Result<(), DecodeError> {

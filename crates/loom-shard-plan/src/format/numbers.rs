@@ -47,17 +47,28 @@ impl<'a> Numbers<'a> {
         self.bytes.len() - self.at
     }
 
-    /// The length and the shard of a settled run if that is next, in three small numbers, as most are.
+    /// The length, the source and the destination of a run if that is next, in small numbers, as in
+    /// most. Source and destination are the same if it is settled.
     #[inline]
-    pub(super) fn short_run(&mut self) -> Option<(u32, ShardId)> {
-        match *self.bytes.get(self.at..)?.first_chunk()? {
-            [len @ ..TWO_BYTES, 1, code @ ..TWO_BYTES] if code & 1 == 0 => {
-                self.piece = self.at;
-                self.at += 3;
-                Some((u32::from(len), ShardId(u16::from(code >> 1))))
+    pub(super) fn short_run(&mut self) -> Option<(u32, ShardId, ShardId)> {
+        let bytes = self.bytes.get(self.at..)?;
+        let (len, code, from, read) = match *bytes {
+            [len @ ..TWO_BYTES, 1, code @ ..TWO_BYTES, ..] if code & 1 == 0 => {
+                (len, code, code >> 1, 3)
             }
-            _ => None,
-        }
+            [
+                len @ ..TWO_BYTES,
+                1,
+                code @ ..TWO_BYTES,
+                from @ ..TWO_BYTES,
+                ..,
+            ] if from != code >> 1 => (len, code, from, 4),
+            _ => return None,
+        };
+        self.piece = self.at;
+        self.at += read;
+        let shard = |id: u8| ShardId(u16::from(id));
+        Some((u32::from(len), shard(from), shard(code >> 1)))
     }
 
     #[inline]

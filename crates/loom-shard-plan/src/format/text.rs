@@ -137,8 +137,8 @@ fn parse(lines: &mut Lines<'_>) -> Result<ShardPlan, DecodeError> {
         .map_err(|problem| DecodeError::new(PlanFormat::Text, lines.here(), problem.into()))?;
 
     while plan.next_bucket().is_some() && lines.next_line()? {
-        if let Some((first, last, shard)) = lines.settled_run() {
-            if plan.run(first, last, ShardId(shard), ShardId(shard)) {
+        if let Some((first, last, from, to)) = lines.run() {
+            if plan.run(first, last, from, to) {
                 continue;
             }
             lines.restart_line();

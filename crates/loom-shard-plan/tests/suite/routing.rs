@@ -1,5 +1,7 @@
 //! Where ids go.
 
+use std::collections::BTreeSet;
+
 use loom_shard_plan::{HashFunction, Placement, ShardId, ShardPlan, Topology, route_hash};
 use proptest::prelude::*;
 
@@ -39,6 +41,31 @@ fn the_reference_vectors_hold() {
         assert!(lengths[length] > 0, "no vector of {length} bytes");
     }
     assert!(vectors().any(|(id, ..)| !id.is_ascii()));
+}
+
+#[test]
+fn the_bucket_vectors_hold_for_every_bucket_count_and_function() {
+    let vectors = include_str!("../../../../docs/specification/bucket-vectors.txt");
+    let (mut counts, mut not_ascii) = (BTreeSet::new(), 0);
+    for line in vectors.lines().filter(|line| !line.starts_with('#')) {
+        let [id, function, hash, buckets] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        let function: HashFunction = function.parse().unwrap();
+        let hash = u64::from_str_radix(hash, 16).unwrap();
+        assert_eq!(function.hash(id), hash, "{line}");
+        not_ascii += u32::from(!id.is_ascii());
+        for pair in buckets.split(' ') {
+            let (buckets, bucket) = pair.split_once(':').unwrap();
+            let (buckets, bucket): (u32, u32) = (buckets.parse().unwrap(), bucket.parse().unwrap());
+            let plan = ShardPlan::first(&Topology::equal(1), buckets, function).unwrap();
+            assert_eq!(plan.bucket_of_id(id), bucket, "{line}");
+            assert_eq!(plan.bucket(hash), bucket, "{line}");
+            counts.insert(buckets);
+        }
+    }
+    assert!(counts.is_superset(&BTreeSet::from([1, 3, 1000, 4096, 65_536])));
+    assert!(not_ascii > 10);
 }
 
 #[test]
@@ -120,6 +147,8 @@ proptest! {
     fn a_batch_is_routed_like_its_ids(plan in any_plan(), ids: Vec<String>) {
         let mut batch = Vec::new();
         plan.route_batch(&["left", "over"], &mut batch);
+        // Longer than one step of it.
+        let ids: Vec<String> = (0..3).flat_map(|_| ids.clone()).collect();
         plan.route_batch(&ids, &mut batch);
         let one_by_one: Vec<Placement> = ids.iter().map(|id| plan.route_id(id)).collect();
         prop_assert_eq!(batch.iter().map(|packed| packed.get()).collect::<Vec<_>>(), one_by_one);

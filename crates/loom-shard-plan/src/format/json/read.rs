@@ -316,6 +316,16 @@ fn segment(cursor: &mut Cursor<'_>, plan: &mut Assembler) -> Read<()> {
         return Ok(());
     }
     cursor.go_to(start);
+    let [first, last, shard] = settled;
+    let migrating = [first, last, shard, ",\"migrating_from\":"];
+    if let Some([first, last, to, from]) = cursor.exactly(migrating, "}")
+        && let (Ok(from), Ok(to)) = (u16::try_from(from), u16::try_from(to))
+        && from != to
+        && plan.run(first, last, ShardId(from), ShardId(to))
+    {
+        return Ok(());
+    }
+    cursor.go_to(start);
     any_segment(cursor, plan)
 }
 
