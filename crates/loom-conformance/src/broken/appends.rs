@@ -14,22 +14,18 @@ impl Mutant {
             error.with_execution(&id)
         };
         match self.fault {
-            Fault::ImportBlocksCreation if creates => {
-                if self.notes().moves.staged.contains_key(&id) {
-                    return Err(sealed());
-                }
+            Fault::ImportBlocksCreation
+                if creates && self.notes().moves.staged.contains_key(&id) =>
+            {
+                return Err(sealed());
             }
-            Fault::MarkBlocksCreation if creates => {
-                if self.notes().moves.marks.contains(&id) {
-                    return Err(sealed());
-                }
+            Fault::MarkBlocksCreation if creates && self.notes().moves.marks.contains(&id) => {
+                return Err(sealed());
             }
-            Fault::ImportCountsAnew if creates => {
-                if self.notes().moves.imported.contains(&id) {
-                    let head = Head::new(id).with_epoch(request.epoch);
-                    let head = self.inner.head(head).await?;
-                    request.expected = head.map_or(0, |head| head.next_sequence);
-                }
+            Fault::ImportCountsAnew if creates && self.notes().moves.imported.contains(&id) => {
+                let head = Head::new(id).with_epoch(request.epoch);
+                let head = self.inner.head(head).await?;
+                request.expected = head.map_or(0, |head| head.next_sequence);
             }
             Fault::RetireKeepsSequence => {
                 let retired = self.notes().moves.retired.get(&id).copied();

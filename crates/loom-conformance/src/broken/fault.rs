@@ -311,6 +311,9 @@ faults! {
     /// Errors name another operation.
     ErrorsOfAnotherOperation => "errors" "a_refused_read_or_delete_is_named_in_full",
 
+    /// Relocation works on records of its own.
+    RelocationUnwired => "capabilities" "what_is_imported_is_there_for_the_store",
+
     // Sealing.
     /// Appends change sealed records.
     SealIgnoredByAppend => "seal_refusals" "a_sealed_record_refuses_appends",
@@ -364,7 +367,7 @@ faults! {
     SealReadsBranchesFirst => "move_races" "an_acknowledged_branch_is_in_the_sealed_record",
     /// A seal that comes while another is being made is refused.
     SealNotShared => "move_races" "racing_sealers_hear_the_same",
-    /// A seal drops the lease before it holds.
+    /// A seal that is dropped half way has lost the branches.
     SealTornByDrop => "move_cancellation" "a_dropped_seal_is_whole_or_absent",
 
     // What is sealed.
@@ -415,7 +418,14 @@ faults! {
     /// A retirement that is dropped half way has removed the log.
     RetireTornByDrop => "move_cancellation" "a_dropped_retirement_is_whole_or_absent",
 
+    /// An unseal that is dropped half way has lost the branches.
+    UnsealTornByDrop => "move_cancellation" "a_dropped_unseal_is_whole_or_absent",
+
     // Records.
+    /// Records never say that their log is closed.
+    InspectNeverCloses => "records" "a_log_is_a_record",
+    /// A look that is dropped leaves the record sealed.
+    InspectTornByDrop => "move_cancellation" "dropped_looks_at_records_change_nothing",
     /// What has no log is no record.
     InspectNeedsALog => "records" "lineage_alone_is_a_record",
     /// A branch is a record.
@@ -448,7 +458,7 @@ faults! {
     RecordsRouteForgottenByCursor => "records" "a_filter_selects_records_by_their_hash",
 
     // Importing.
-    /// An import keeps only its first part.
+    /// A log only arrives as a whole.
     ImportNeedsOnePart => "imports" "a_record_arrives_in_parts_of_any_size",
     /// The answer to a part is where the part ended.
     ImportAnswersOwnEnd => "arrivals" "two_movers_complete_one_import_between_them",
@@ -490,6 +500,8 @@ faults! {
     ImportNeedsALog => "imported_fences" "a_fence_alone_arrives",
     /// An import that is dropped half way has made half of the log visible.
     ImportTornByDrop => "move_cancellation" "a_dropped_import_is_whole_or_absent",
+    /// A part that is dropped half way has made the branches visible.
+    PartTornByDrop => "move_cancellation" "a_dropped_last_part_is_whole_or_absent",
     /// Two imports of one record at once each take it for new.
     ImportNotAtomic => "move_races" "racing_imports_of_one_record_all_succeed",
 
@@ -604,8 +616,6 @@ faults! {
     PublishUnseals => "marks" "a_new_plan_keeps_what_is_visible_and_what_is_sealed",
 
     // Relocation as a capability.
-    /// Relocation works on records of its own.
-    RelocationUnwired => "capabilities" "what_is_imported_is_there_for_the_store",
     /// The record that an edge requires is not asked for.
     RequireIgnoredByLineage => "capabilities" "recording_can_require_the_record_of_the_parent",
     /// Records are looked at under any plan.

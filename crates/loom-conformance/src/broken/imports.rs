@@ -106,6 +106,14 @@ impl Mutant {
                 self.record_all(&request.id, &branches, request.epoch)
                     .await?;
             }
+            Fault::PartTornByDrop if !whole => {
+                let branches = request.sealed.branches.clone();
+                self.record_all(&request.id, &branches, request.epoch)
+                    .await?;
+                pause().await;
+                let forget = Forget::new(request.id.clone()).with_epoch(request.epoch);
+                self.branches(Operation::Import)?.forget(forget).await?;
+            }
             Fault::ImportShowsLogEarly if first_part => self.show_half(request.clone()).await?,
             Fault::ImportTornByDrop if whole && request.events.len() > 1 => {
                 let mut half = request.clone();

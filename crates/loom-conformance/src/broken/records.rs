@@ -1,9 +1,11 @@
 //! Looks at records that go wrong.
 
 use loom_spi::{
-    Inspect, ListCursor, Operation, Parent, RecordPage, RecordSummary, Records, StoreError,
+    ExecutionState, Inspect, ListCursor, Operation, Parent, RecordPage, RecordSummary, Records,
+    StoreError, Unseal,
 };
 
+use super::notes::pause;
 use super::{Fault, Mutant};
 
 impl Mutant {
@@ -13,6 +15,14 @@ impl Mutant {
     ) -> Result<Option<RecordSummary>, StoreError> {
         let (id, epoch) = (request.id.clone(), request.epoch);
         let inner = self.relocation(Operation::Inspect)?;
+        if self.fault == Fault::InspectTornByDrop && !self.is_sealed(&id, epoch).await? {
+            self.mend_seal(true, &id, epoch).await;
+            pause().await;
+            // It may be that there is nothing.
+            let _ = inner
+                .unseal(Unseal::new(id.clone()).with_epoch(epoch))
+                .await;
+        }
         let mut found = inner.inspect(request).await?;
         let nothing = || Some(RecordSummary::new(id.clone(), None, None, 0, false));
         match self.fault {
@@ -48,6 +58,11 @@ impl Mutant {
     fn tell_wrongly(&self, record: &mut RecordSummary) {
         match self.fault {
             Fault::InspectHidesFence => record.fence = None,
+            Fault::InspectNeverCloses => {
+                if let Some(head) = &mut record.head {
+                    head.state = ExecutionState::Open;
+                }
+            }
             Fault::InspectCountsNoBranches => record.branches = 0,
             Fault::InspectHidesSeal => record.sealed = false,
             _ => {}

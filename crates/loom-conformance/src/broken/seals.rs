@@ -114,6 +114,9 @@ impl Mutant {
             _ => {}
         }
         inner.unseal(request).await?;
+        if self.fault == Fault::UnsealTornByDrop {
+            self.lose_branches_for_a_while(&id, epoch).await?;
+        }
         if self.fault == Fault::UnsealEndsLease
             && let Some(token) = record.and_then(|record| record.fence)
         {

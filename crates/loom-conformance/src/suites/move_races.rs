@@ -61,7 +61,7 @@ async fn an_acknowledged_append_is_in_the_sealed_head_and_a_refused_one_is_not(c
                         let append = Append::new(order.clone(), next, vec![event(next)]);
                         match store.append(append).await.map_err(kind) {
                             Ok(done) => {
-                                (next, acknowledged) = (done.next_sequence, done.next_sequence)
+                                (next, acknowledged) = (done.next_sequence, done.next_sequence);
                             }
                             Err(StoreErrorKind::SequenceConflict { actual, .. }) => next = actual,
                             Err(StoreErrorKind::Sealed) => return Ok((acknowledged, None)),

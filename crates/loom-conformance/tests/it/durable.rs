@@ -28,14 +28,20 @@ impl StoreFactory for Taped {
     }
 
     fn promises(&self) -> &[Need] {
-        &[Need::Reopen, Need::Fencing, Need::Ledger, Need::Branches]
+        &[
+            Need::Reopen,
+            Need::Fencing,
+            Need::Ledger,
+            Need::Branches,
+            Need::Relocation,
+        ]
     }
 }
 
 fn durability() -> impl Iterator<Item = loom_conformance::Case> {
     cases()
         .into_iter()
-        .filter(|case| case.group() == "durability")
+        .filter(|case| ["durability", "move_durability"].contains(&case.group()))
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use async_trait::async_trait;
 use loom_spi::{
     AcquireFence, Append, Appended, Branch, BranchRegistry, Capabilities, Children, Delete,
-    Deleted, EventStore, FenceToken, Fencing, Forget, Head, List, ListPage, LogHead, Parent,
-    ParentLink, PlanLedger, Publish, PublishedPlan, Read, ReadPage, RecordLineage, ReleaseLease,
-    RenewLease, ShardIdentity, ShardLocation, StoreError,
+    Deleted, EventStore, FenceToken, Fencing, Forget, Head, Import, Imported, Inspect, List,
+    ListPage, LogHead, Parent, ParentLink, PlanLedger, Publish, PublishedPlan, Read, ReadPage,
+    RecordLineage, RecordPage, RecordSummary, Records, ReleaseLease, Relocation, RenewLease,
+    Retire, Seal, SealedRecord, ShardIdentity, ShardLocation, StoreError, Unseal,
 };
 use loom_store_memory::MemoryStore;
 
@@ -40,11 +41,31 @@ pub(crate) enum Loss {
     Identity,
     /// The directory of shards.
     Directory,
+    /// Seals.
+    Seals,
+    /// That seals were broken.
+    Unseals,
+    /// Retirements.
+    Retirements,
+    /// What was imported.
+    Imports,
+    /// The last part of an import.
+    LastParts,
+    /// That a log had not arrived as a whole.
+    Wholeness,
+    /// The order of branches that were imported.
+    OrderOfImportedBranches,
+    /// Who acquired a fence.
+    Holders,
+    /// Marks of what was deleted or forgotten.
+    Marks,
+    /// That a new plan cleared the marks.
+    ClearedMarks,
 }
 
 impl Loss {
-    /// Each with the case of the group `durability` that is sure to notice it.
-    pub(crate) const ALL: [(Self, &'static str); 13] = [
+    /// Each with the case about durability that is sure to notice it.
+    pub(crate) const ALL: [(Self, &'static str); 23] = [
         (Self::LastAppend, "the_last_append_survives"),
         (Self::HalfAppends, "logs_survive_with_every_event"),
         (Self::TerminalMarks, "closed_stays_closed"),
@@ -64,6 +85,22 @@ impl Loss {
         ),
         (Self::Identity, "identity_and_directory_survive"),
         (Self::Directory, "identity_and_directory_survive"),
+        (Self::Seals, "sealed_stays_sealed"),
+        (Self::Unseals, "unsealed_stays_unsealed"),
+        (Self::Retirements, "retired_stays_retired"),
+        (Self::Imports, "what_arrived_survives"),
+        (
+            Self::LastParts,
+            "a_move_goes_on_after_a_restart_at_any_step",
+        ),
+        (Self::Wholeness, "what_arrived_in_parts_is_never_half_there"),
+        (
+            Self::OrderOfImportedBranches,
+            "the_order_of_merged_branches_survives",
+        ),
+        (Self::Holders, "the_holder_of_a_fence_survives"),
+        (Self::Marks, "marks_survive"),
+        (Self::ClearedMarks, "cleared_marks_stay_cleared"),
     ];
 }
 
@@ -77,6 +114,10 @@ enum Done {
     Publish(Publish),
     Initialize(ShardIdentity),
     Locations(Vec<ShardLocation>),
+    Seal(Seal),
+    Unseal(Unseal),
+    Retire(Retire),
+    Import(Import),
 }
 
 /// The store.
@@ -127,6 +168,10 @@ impl Tape {
                 Done::Publish(request) => new.publish(request).await?,
                 Done::Initialize(identity) => new.initialize(identity).await?,
                 Done::Locations(locations) => new.record_locations(locations).await?,
+                Done::Seal(request) => new.seal(request).await.map(drop)?,
+                Done::Unseal(request) => new.unseal(request).await?,
+                Done::Retire(request) => new.retire(request).await?,
+                Done::Import(request) => new.import(request).await.map(drop)?,
             }
         }
         *self.store.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
@@ -170,7 +215,36 @@ fn lose(loss: Loss, tape: &mut Vec<Done>) {
         | (Loss::Forgets, Done::Forget(_))
         | (Loss::Plan, Done::Publish(_))
         | (Loss::Identity, Done::Initialize(_))
-        | (Loss::Directory, Done::Locations(_)) => false,
+        | (Loss::Directory, Done::Locations(_))
+        | (Loss::Seals, Done::Seal(_))
+        | (Loss::Unseals, Done::Unseal(_))
+        | (Loss::Retirements, Done::Retire(_))
+        | (Loss::Imports, Done::Import(_)) => false,
+        (Loss::LastParts, Done::Import(import)) => import.next_sequence() < import.sealed.events(),
+        (Loss::Wholeness, Done::Import(import)) => {
+            let (next, last) = (import.next_sequence(), import.events.last());
+            if let (Some(head), Some(last)) = (&mut import.sealed.head, last) {
+                (head.next_sequence, head.updated_at) = (next, last.recorded_at);
+            }
+            true
+        }
+        (Loss::OrderOfImportedBranches, Done::Import(import)) => {
+            let branches = &mut import.sealed.branches;
+            branches.sort_by(|a, b| a.child.cmp(&b.child));
+            true
+        }
+        (Loss::Holders, Done::Acquire(request, _)) => {
+            (request.holder, request.lease) = (None, None);
+            true
+        }
+        (Loss::Marks, Done::Delete(request)) => {
+            request.mark = false;
+            true
+        }
+        (Loss::Marks, Done::Forget(request)) => {
+            request.mark = false;
+            true
+        }
         (Loss::NewerPlans, Done::Publish(_)) => {
             plans += 1;
             plans == 1
@@ -179,6 +253,10 @@ fn lose(loss: Loss, tape: &mut Vec<Done>) {
     });
     if loss == Loss::OrderOfBranches {
         tape.reverse();
+    }
+    if loss == Loss::ClearedMarks {
+        // As if what was deleted before the plan were only marked now.
+        tape.sort_by_key(|done| matches!(done, Done::Delete(_)));
     }
     if loss == Loss::Deletes {
         // Without the deletions, what was created anew is still the old one.
@@ -221,6 +299,42 @@ impl EventStore for Tape {
             .with_fencing(self)
             .with_ledger(self)
             .with_branches(self)
+            .with_relocation(self)
+    }
+}
+
+#[async_trait]
+impl Relocation for Tape {
+    async fn inspect(&self, request: Inspect) -> Result<Option<RecordSummary>, StoreError> {
+        self.store().inspect(request).await
+    }
+
+    async fn seal(&self, request: Seal) -> Result<SealedRecord, StoreError> {
+        let sealed = self.store().seal(request.clone()).await?;
+        self.record(Done::Seal(request));
+        Ok(sealed)
+    }
+
+    async fn import(&self, request: Import) -> Result<Imported, StoreError> {
+        let imported = self.store().import(request.clone()).await?;
+        self.record(Done::Import(request));
+        Ok(imported)
+    }
+
+    async fn retire(&self, request: Retire) -> Result<(), StoreError> {
+        self.store().retire(request.clone()).await?;
+        self.record(Done::Retire(request));
+        Ok(())
+    }
+
+    async fn unseal(&self, request: Unseal) -> Result<(), StoreError> {
+        self.store().unseal(request.clone()).await?;
+        self.record(Done::Unseal(request));
+        Ok(())
+    }
+
+    async fn records(&self, request: Records) -> Result<RecordPage, StoreError> {
+        self.store().records(request).await
     }
 }
 
