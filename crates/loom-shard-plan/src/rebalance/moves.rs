@@ -5,10 +5,8 @@
 //! of a run, next to something that moves too, and a receiver's own runs are made longer first.
 //! Everything here goes by run, not by bucket: there are few.
 
-use std::cmp::Reverse;
-
 use super::bits::Bits;
-use super::runs::{GiverRuns, Holding, Run};
+use super::runs::{GiverRun, GiverRuns, Holding, Run};
 use crate::placement::PackedPlacement as Slot;
 use crate::{Shard, ShardId};
 
@@ -90,18 +88,10 @@ impl<'a> Moves<'a> {
         let mut givers = GiverRuns::new(&self.runs, &self.holdings, excess);
         let mut cuts = Vec::new();
         for (giver, excess) in excess.iter().enumerate().filter(|(_, excess)| **excess > 0) {
-            let mut left = *excess;
-            let runs = givers.of(giver);
-            runs.sort_unstable_by_key(|run| (run.len, Reverse(run.first)));
-            let mut kept = 0;
-            while let Some(run) = runs.get(kept).filter(|run| run.len <= left) {
-                loose.set(run.first, run.len);
-                left -= run.len;
-                kept += 1;
-            }
-            if let Some(first) = runs[kept..]
+            let (kept, left) = release_whole(givers.of(giver), *excess, &mut loose);
+            if let Some(first) = givers.of(giver)[kept..]
                 .iter()
-                .map(|run| run.first)
+                .map(|run| run.first())
                 .min()
                 .filter(|_| left > 0)
             {
@@ -180,14 +170,51 @@ impl<'a> Moves<'a> {
     }
 }
 
+/// Releases whole runs, the shortest first, as long as there are no more than `left` buckets in them.
+/// Gives how many that were, and how many buckets are left to be cut from the others: these are then in
+/// order.
+fn release_whole(runs: &mut [GiverRun], mut left: u32, loose: &mut Bits) -> (usize, u32) {
+    /// So few are found one by one in less time than all are sorted.
+    const FEW: usize = 4;
+    let mut released = 0;
+    while left > 0 {
+        let rest = &mut runs[released..];
+        if released < FEW {
+            let shortest = rest.iter().enumerate().min_by_key(|(_, run)| **run);
+            if let Some((at, _)) = shortest {
+                rest.swap(0, at);
+            }
+        } else if released == FEW {
+            rest.sort_unstable();
+        }
+        match rest.first().filter(|run| run.len() <= left) {
+            Some(run) => {
+                loose.set(run.first(), run.len());
+                left -= run.len();
+                released += 1;
+            }
+            None => {
+                rest.sort_unstable();
+                break;
+            }
+        }
+    }
+    (released, left)
+}
+
 /// Where to take `len` buckets from the end of one of the runs, all of which are longer: at the
 /// best neighbour, from the shortest run, near the last bucket. The runs come in that order.
-fn best_cut(runs: &[Run], len: u32, loose: &Bits, wanted: impl Fn(u32) -> bool) -> Option<u32> {
+fn best_cut(
+    runs: &[GiverRun],
+    len: u32,
+    loose: &Bits,
+    wanted: impl Fn(u32) -> bool,
+) -> Option<u32> {
     // Where a cut starts, and the bucket beside it; none has the number below 0.
     let ends = || {
         runs.iter().flat_map(|run| {
-            let end = run.first + run.len;
-            [(end - len, end), (run.first, run.first.wrapping_sub(1))]
+            let (first, end) = (run.first(), run.first() + run.len());
+            [(end - len, end), (first, first.wrapping_sub(1))]
         })
     };
     // What moves too merges with the cut; what belongs to a receiver probably will.

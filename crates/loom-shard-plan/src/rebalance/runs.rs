@@ -69,10 +69,31 @@ impl Run {
     }
 }
 
+/// A run of a giver: short ones come first, of equally long ones the last.
+///
+/// Length and place in one number, which sorts several times as fast as a pair.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct GiverRun(u64);
+
+impl GiverRun {
+    fn new(first: u32, len: u32) -> Self {
+        Self(u64::from(len) << 32 | u64::from(!first))
+    }
+
+    pub(super) const fn first(self) -> u32 {
+        let [a, b, c, d, ..] = self.0.to_le_bytes();
+        !u32::from_le_bytes([a, b, c, d])
+    }
+
+    pub(super) const fn len(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
 /// The runs of every shard that has too much, without pinned ones.
 pub(super) struct GiverRuns {
     /// Shard after shard; those of one from the last to the first.
-    runs: Vec<Run>,
+    runs: Vec<GiverRun>,
     /// Where the runs of each shard end.
     ends: Vec<usize>,
 }
@@ -89,12 +110,12 @@ impl GiverRuns {
                 0
             };
         }
-        let mut sorted = vec![Run::default(); total];
+        let mut sorted = vec![GiverRun::default(); total];
         for run in runs.iter().rev() {
             let owner = usize::from(run.owner);
             if excess[owner] > 0 && !run.pinned {
                 let at = &mut next[owner];
-                sorted[*at] = *run;
+                sorted[*at] = GiverRun::new(run.first, run.len);
                 *at += 1;
             }
         }
@@ -104,7 +125,7 @@ impl GiverRuns {
         }
     }
 
-    pub(super) fn of(&mut self, shard: usize) -> &mut [Run] {
+    pub(super) fn of(&mut self, shard: usize) -> &mut [GiverRun] {
         let first = shard.checked_sub(1).map_or(0, |before| self.ends[before]);
         &mut self.runs[first..self.ends[shard]]
     }
