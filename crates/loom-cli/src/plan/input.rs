@@ -119,6 +119,9 @@ fn fault(name: &str, error: &DecodeError) -> Failure {
             format!("{name}:{line}:{column}: {problem}"),
             (*line, *column) == (1, 1),
         ),
+        Location::Item { path, line, column } => {
+            (format!("{name}:{line}:{column}: {path}: {problem}"), false)
+        }
         Location::Offset(offset) => (format!("{name}: byte {offset}: {problem}"), *offset == 0),
         other => (format!("{name}: {other}: {problem}"), false),
     };

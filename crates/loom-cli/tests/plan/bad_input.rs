@@ -37,7 +37,7 @@ fn a_plan_with_a_mistake_is_refused_at_line_and_column() {
             "expected a number, found `one`",
         ),
         ("epoch 1", "epoch 0", "bad.plan:2:7", "expected 1 to"),
-        ("xxh3-64", "crc16", "bad.plan:3:6", "expected `xxh3-64`"),
+        ("xxh3-64", "crc16", "bad.plan:3:6", "`xxh3-64` or"),
         (
             "buckets 4096",
             "buckets 70000",
@@ -80,10 +80,19 @@ fn a_mistake_in_json_is_refused_at_line_and_column() {
     let json = loom_shard_plan::ShardPlan::new(2).unwrap().to_json();
     refused_at(
         json.replace(r#""epoch":1"#, "\n \"epoch\":-1"),
-        "bad.plan:2:11",
-        "-1",
+        "bad.plan:2:10: epoch",
+        "expected an epoch, which is a whole number, found `-1`",
     );
-    refused_at(&json[..40], "bad.plan:1:40", "EOF");
+    refused_at(
+        json.replace(r#"{"id":1,"weight":1}"#, r#"{"id":1,"weight":-1}"#),
+        "bad.plan:1:130: shards[1].weight",
+        "expected a weight from 0 to 4294967295, found `-1`",
+    );
+    refused_at(
+        &json[..40],
+        "bad.plan:1:41",
+        "expected a key in double quotes, found the end of the document",
+    );
 }
 
 #[test]
