@@ -6,7 +6,7 @@ mod routing;
 use std::hint::black_box;
 use std::time::Duration;
 
-use loom_shard_plan::{RebalanceOptions, ShardPlan};
+use loom_shard_plan::{PlanError, RebalanceOptions, ShardPlan};
 
 use crate::report::{Row, Target};
 use crate::timing::{Ratio, pair};
@@ -18,6 +18,7 @@ pub(crate) fn run() -> Vec<Row> {
     let mut rows = Vec::new();
     for shards in [16, 64] {
         rows.extend(routing::lookups(shards));
+        rows.extend(routing::batches(shards));
     }
     for (from, to) in [(4, 5), (8, 9), (10, 11), (64, 65)] {
         rows.extend(routing::movement(from, to));
@@ -26,31 +27,47 @@ pub(crate) fn run() -> Vec<Row> {
     rows
 }
 
-/// Deriving, writing and reading a plan, beside a fixed bound.
+/// Deriving and reading plans, beside a fixed bound: one that grows from 64 equal shards, and one that has
+/// grown to 64 one by one and has many runs.
 fn changes() -> Vec<Row> {
     let Ok(plan) = ShardPlan::new(64) else {
         return Vec::new();
     };
-    let Ok(grown) = plan.rebalanced(65, RebalanceOptions::default()) else {
+    let Ok(growing) = plan.rebalanced(65, RebalanceOptions::default()) else {
         return Vec::new();
     };
-    let bytes = grown.to_bytes();
-    let text = grown.to_string();
-    let json = serde_json::to_string(&grown).unwrap_or_default();
+    let mut rows = derived_and_read(&plan, &growing, "64 -> 65");
+    if let Ok(grown) = grown_one_by_one(64) {
+        rows.extend(derived_and_read(&grown, &grown, "1 -> 2 -> … -> 64"));
+    }
+    rows
+}
+
+fn grown_one_by_one(shards: u16) -> Result<ShardPlan, PlanError> {
+    let mut plan = ShardPlan::new(1)?;
+    for shards in 2..=shards {
+        plan = plan.rebalanced(shards, RebalanceOptions::default())?;
+        plan = plan.settled_all(plan.migrating_buckets().iter())?;
+    }
+    Ok(plan)
+}
+
+fn derived_and_read(plan: &ShardPlan, read: &ShardPlan, name: &str) -> Vec<Row> {
+    let (bytes, text, json) = (read.to_bytes(), read.to_string(), read.to_json());
     vec![
-        bounded("rebalanced 64 -> 65, 4096 buckets", || {
-            black_box(&plan)
+        bounded(&format!("rebalanced to 65, plan of {name}"), || {
+            black_box(plan)
                 .rebalanced(65, RebalanceOptions::default())
                 .is_ok()
         }),
-        bounded("decode the binary form of that plan", || {
+        bounded(&format!("decode {name}, binary"), || {
             ShardPlan::from_bytes(black_box(&bytes)).is_ok()
         }),
-        bounded("decode its text form", || {
+        bounded(&format!("decode {name}, text"), || {
             black_box(&text).parse::<ShardPlan>().is_ok()
         }),
-        bounded("decode its JSON form", || {
-            serde_json::from_str::<ShardPlan>(black_box(&json)).is_ok()
+        bounded(&format!("decode {name}, JSON"), || {
+            ShardPlan::from_json(black_box(&json)).is_ok()
         }),
     ]
 }

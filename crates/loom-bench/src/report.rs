@@ -35,6 +35,8 @@ pub(crate) struct Row {
 pub(crate) enum Target {
     /// No more than this.
     AtMost(f64),
+    /// Less than this.
+    Below(f64),
     /// Exactly this.
     Exactly(f64),
 }
@@ -43,6 +45,7 @@ impl Target {
     fn is_met(self, ratio: f64) -> bool {
         match self {
             Self::AtMost(bound) => ratio <= bound,
+            Self::Below(bound) => ratio < bound,
             Self::Exactly(value) => (ratio - value).abs() < 1e-9,
         }
     }
@@ -50,6 +53,7 @@ impl Target {
     fn text(self) -> String {
         match self {
             Self::AtMost(bound) => format!("<= {bound}"),
+            Self::Below(bound) => format!("< {bound}"),
             Self::Exactly(value) => format!("= {value}"),
         }
     }
@@ -148,13 +152,14 @@ mod tests {
             row(0.2, Some(Target::AtMost(0.25))),
             row(1.0, Some(Target::Exactly(1.0))),
             row(9.0, None),
+            row(1.0, Some(Target::Below(1.0))),
         ];
         assert_eq!(
             rows.each_ref().map(|row| row.met),
-            [Some(false), Some(true), Some(true), None]
+            [Some(false), Some(true), Some(true), None, Some(false)]
         );
         let text = table(&rows);
-        assert_eq!(text.matches("MISSED").count(), 1);
-        assert_eq!(text.lines().count(), 6);
+        assert_eq!(text.matches("MISSED").count(), 2);
+        assert_eq!(text.lines().count(), 7);
     }
 }

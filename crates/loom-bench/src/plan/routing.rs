@@ -46,6 +46,39 @@ pub(super) fn lookups(shards: u16) -> Vec<Row> {
         .collect()
 }
 
+/// Ids of a batch: as many as a request might bring.
+const BATCH: usize = 256;
+
+/// Routes ids in batches, beside one after the other; both add the destinations up.
+pub(super) fn batches(shards: u16) -> Option<Row> {
+    let plan = ShardPlan::new(shards).ok()?;
+    let ids = ids(IDS);
+    let mut placements = Vec::with_capacity(BATCH);
+    let timed = pair(
+        || {
+            ids.chunks(BATCH)
+                .map(|ids| {
+                    plan.route_batch(ids, &mut placements);
+                    placements
+                        .iter()
+                        .map(|placement| u64::from(placement.destination().0))
+                        .sum::<u64>()
+                })
+                .sum::<u64>()
+        },
+        || route_all(&plan, &ids),
+    );
+    let note = format!("{} against {} an id", each(timed.ours), each(timed.theirs));
+    Some(Row::new(
+        SUITE,
+        format!("route {BATCH} ids at once, N = {shards}"),
+        "one at a time",
+        timed.ratio,
+        Some(Target::Below(1.0)),
+        note,
+    ))
+}
+
 fn route_all(plan: &ShardPlan, ids: &[&'static str]) -> u64 {
     ids.iter()
         .map(|id| u64::from(plan.route_id(id).destination().0))
@@ -58,6 +91,19 @@ fn route_all_by(route: &Router, ids: &[&'static str]) -> u64 {
 
 fn each(all: Duration) -> String {
     format!("{:.1} ns", all.as_secs_f64() * 1e9 / f64::from(IDS))
+}
+
+/// What the fullest and the emptiest shard have of the sample, over their fair share.
+fn spread(plan: &ShardPlan) -> (f64, f64) {
+    let mut load = vec![0_u32; plan.shards().len()];
+    for id in ids(SAMPLE) {
+        if let Some(load) = load.get_mut(usize::from(plan.route_id(id).destination().0)) {
+            *load += 1;
+        }
+    }
+    let fair = f64::from(SAMPLE) / f64::from(u32::try_from(load.len()).unwrap_or(u32::MAX));
+    let over_fair = |load: Option<&u32>| f64::from(load.copied().unwrap_or_default()) / fair;
+    (over_fair(load.iter().max()), over_fair(load.iter().min()))
 }
 
 /// What share of the ids moves when one node joins, as a multiple of the least that must.
@@ -84,7 +130,13 @@ pub(super) fn movement(from: u16, to: u16) -> Vec<Row> {
             "the least possible",
             Ratio::exact(f64::from(moved) / f64::from(minimum)),
             Some(Target::Exactly(1.0)),
-            format!("{moved} of {buckets} buckets"),
+            {
+                // As the peers' are: by ids, not by buckets.
+                let (most, fewest) = spread(&grown);
+                format!(
+                    "{moved} of {buckets} buckets; fullest node {most:.2} x fair, emptiest {fewest:.2} x"
+                )
+            },
         ),
         Row::new(
             SUITE,
@@ -110,6 +162,7 @@ pub(super) fn movement(from: u16, to: u16) -> Vec<Row> {
         let share = f64::from(moved) / f64::from(SAMPLE);
         let fair = f64::from(SAMPLE) / f64::from(to);
         let most = f64::from(load.iter().copied().max().unwrap_or_default()) / fair;
+        let fewest = f64::from(load.iter().copied().min().unwrap_or_default()) / fair;
         rows.push(Row::new(
             SUITE,
             format!("{what}: {} instead", peer.name),
@@ -117,7 +170,7 @@ pub(super) fn movement(from: u16, to: u16) -> Vec<Row> {
             Ratio::exact(share / least),
             None,
             format!(
-                "{:.1} % of ids; fullest node {most:.2} x fair",
+                "{:.1} % of ids; fullest node {most:.2} x fair, emptiest {fewest:.2} x",
                 share * 100.0
             ),
         ));
