@@ -107,7 +107,7 @@ impl ShardPlan {
     /// let topology = Topology::of(&plan).leaving(ShardId(1))?.joining(ShardId(7), 2)?;
     /// let next = plan.rebalance(&topology)?;
     /// assert_eq!(next.buckets_of(ShardId(1)).len(), 0);
-    /// assert_eq!(next.buckets_of(ShardId(7)).len(), 1639); // 2/5 of 4096
+    /// assert_eq!(next.buckets_of(ShardId(7)).len(), 1638); // 2/5 of 4096, rounded for fewer moves
     /// # Ok::<(), loom_shard_plan::PlanError>(())
     /// ```
     ///

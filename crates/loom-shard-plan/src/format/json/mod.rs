@@ -31,7 +31,7 @@ impl ShardPlan {
     /// let json = ShardPlan::new(2)?.to_json().replace(r#""weight":1"#, r#""weight":"1""#);
     /// assert_eq!(
     ///     ShardPlan::from_json(&json).unwrap_err().to_string(),
-    ///     "plan JSON, shards[0].weight, line 1, column 104: expected a weight from 0 to 4294967295, \
+    ///     "plan JSON, shards[0].weight, line 1, column 110: expected a weight from 0 to 4294967295, \
     ///      found the text `1`",
     /// );
     /// # Ok::<(), loom_shard_plan::PlanError>(())
