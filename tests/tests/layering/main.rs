@@ -21,6 +21,7 @@ const TABLE: &[Entry] = &[
     layer(2, "loom-worker", &["loom-journal", "loom-spi"]),
     top("loom-bench"),
     top("loom-cli"),
+    layer(0, "loom-protocol-model", &[]),
     top("loom-tests"),
     layer(0, "xtask", &[]),
 ];

@@ -1,0 +1,190 @@
+//! Explores the model: `cargo run -p loom-protocol-model -- --help`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is what it is for"
+)]
+
+use std::env;
+use std::process::ExitCode;
+
+use loom_protocol_model::{Rule, Rules, Scenario, TABLE, Verdict, explore, scenarios, sweep};
+
+const HELP: &str = "\
+Explores every state of the model of routing and migration.
+
+Without options: the scenarios, and the table of what goes wrong without each rule.
+
+  --large           also every two and every three operations on everything that may be there
+  --scenario NAME   this scenario alone, with what goes wrong in it step by step
+  --without RULE    without a rule; may be repeated
+  --sweep N         every N operations on everything that may be there
+  --rules           what the rules say
+  --list            what happens in the scenarios
+";
+
+#[derive(Default)]
+struct Options {
+    large: bool,
+    scenario: Option<String>,
+    without: Vec<Rule>,
+    sweep: Option<usize>,
+    say: Option<&'static str>,
+}
+
+fn main() -> ExitCode {
+    match options().and_then(|options| run(&options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            eprintln!("loom-protocol-model: {problem}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn options() -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut arguments = env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
+        match argument.as_str() {
+            "--large" => options.large = true,
+            "--scenario" => options.scenario = Some(value()?),
+            "--without" => {
+                let name = value()?;
+                let rule =
+                    Rule::named(&name).ok_or(format!("there is no rule `{name}`: see --rules"))?;
+                options.without.push(rule);
+            }
+            "--sweep" => {
+                let count = value()?
+                    .parse()
+                    .map_err(|error| format!("--sweep: {error}"))?;
+                options.sweep = Some(count);
+            }
+            "--rules" => options.say = Some("rules"),
+            "--list" => options.say = Some("scenarios"),
+            "--help" => options.say = Some("help"),
+            other => return Err(format!("unexpected argument `{other}`: see --help")),
+        }
+    }
+    Ok(options)
+}
+
+/// Says whether everything is as it should be.
+fn run(options: &Options) -> Result<bool, String> {
+    match options.say {
+        Some("rules") => {
+            for rule in Rule::ALL {
+                println!("{rule:<32} {}", rule.statement());
+            }
+            return Ok(true);
+        }
+        Some("scenarios") => {
+            for scenario in scenarios() {
+                println!("{:<32} {}", scenario.name, scenario.about);
+            }
+            return Ok(true);
+        }
+        Some(_) => {
+            print!("{HELP}");
+            return Ok(true);
+        }
+        None => {}
+    }
+    let rules = options
+        .without
+        .iter()
+        .fold(Rules::all(), |rules, rule| rules.without(*rule));
+    if let Some(name) = &options.scenario {
+        let mut all = scenarios();
+        all.extend((1..=3).flat_map(sweep));
+        let scenario = all.iter().find(|scenario| scenario.name == *name);
+        let scenario = scenario.ok_or(format!("there is no scenario `{name}`: see --list"))?;
+        return Ok(explored(scenario, rules));
+    }
+    let mut fine = true;
+    if let Some(count) = options.sweep {
+        return Ok(all_explored(&sweep(count), rules));
+    }
+    let all = scenarios();
+    fine &= all_explored(&all, rules);
+    if options.without.is_empty() {
+        println!();
+        fine &= table(&all);
+    }
+    if options.large {
+        for count in 2..=3 {
+            println!();
+            fine &= all_explored(&sweep(count), rules);
+        }
+    }
+    Ok(fine)
+}
+
+fn all_explored(scenarios: &[Scenario], rules: Rules) -> bool {
+    let mut fine = true;
+    let mut states = 0;
+    for scenario in scenarios {
+        let report = explore(scenario, rules);
+        states += report.states;
+        println!("{:<40} {report}", scenario.name);
+        if let Some(trace) = report.violation {
+            println!("{trace}");
+            fine = false;
+        }
+    }
+    println!(
+        "{:<40} {states:>9} states",
+        format!("{} scenarios", scenarios.len())
+    );
+    fine
+}
+
+fn explored(scenario: &Scenario, rules: Rules) -> bool {
+    println!("{}", scenario.about);
+    let report = explore(scenario, rules);
+    println!("{report}");
+    match report.violation {
+        Some(trace) => {
+            println!("{trace}");
+            false
+        }
+        None => true,
+    }
+}
+
+/// Prints what goes wrong without each rule.
+fn table(scenarios: &[Scenario]) -> bool {
+    let mut fine = true;
+    for finding in TABLE {
+        let (name, rules, beside) = match finding.verdict {
+            Verdict::Needed(name) => (name, Rules::all(), String::new()),
+            Verdict::Spare { beside, scenario } => {
+                let beside_too = format!(" (and without {beside}; alone nothing)");
+                (scenario, Rules::all().without(beside), beside_too)
+            }
+        };
+        let Some(scenario) = scenarios.iter().find(|scenario| scenario.name == name) else {
+            println!("{:<32} {name}: no such scenario", finding.rule);
+            fine = false;
+            continue;
+        };
+        let report = explore(scenario, rules.without(finding.rule));
+        match report.violation {
+            Some(trace) => println!(
+                "{:<32} {name:<30} {:>2} steps, {:>6} states: {}{beside}",
+                finding.rule,
+                trace.len(),
+                report.states,
+                trace.violation
+            ),
+            None => {
+                println!("{:<32} {name:<30} finds nothing", finding.rule);
+                fine = false;
+            }
+        }
+    }
+    fine
+}

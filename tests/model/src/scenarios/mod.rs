@@ -1,0 +1,75 @@
+//! The scenarios.
+
+mod cached;
+mod fences;
+mod lineage;
+mod lists;
+mod lost;
+mod moves;
+mod plans;
+mod sweep;
+mod turned;
+
+use crate::op::Op;
+use crate::op::Step;
+use crate::scenario::Scenario;
+
+/// The scenarios that have a name of their own.
+#[must_use]
+pub fn all() -> Vec<Scenario> {
+    [
+        fences::all(),
+        cached::all(),
+        moves::all(),
+        turned::all(),
+        plans::all(),
+        lineage::all(),
+        lists::all(),
+        lost::all(),
+    ]
+    .concat()
+}
+
+/// Every set of `count` operations, on everything that may be there.
+#[must_use]
+pub fn sweep(count: usize) -> Vec<Scenario> {
+    sweep::all(count)
+}
+
+fn create(event: u8) -> Step {
+    Op::Create {
+        event,
+        fenced: false,
+    }
+    .x()
+}
+
+fn create_fenced(event: u8) -> Step {
+    Op::Create {
+        event,
+        fenced: true,
+    }
+    .x()
+}
+
+fn append(at: u32, event: u8) -> Step {
+    Op::Append {
+        at,
+        event,
+        fenced: false,
+    }
+    .x()
+}
+
+fn append_fenced(at: u32, event: u8) -> Step {
+    Op::Append {
+        at,
+        event,
+        fenced: true,
+    }
+    .x()
+}
+
+fn mover(plan: u8) -> crate::scenario::Spec {
+    crate::scenario::node("mover", plan, &[Op::Move.x()])
+}
