@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use loom_sharded_store::{RepairError, Repaired, Treatment};
+use loom_spi::ExecutionId;
 use serde::Serialize;
 
 use super::change::consented;
@@ -118,7 +119,7 @@ fn document(report: &Repaired, repaired: bool) -> Report<'_> {
             })
             .collect(),
         gone: report.gone,
-        gone_executions: report.gone_named.iter().map(|id| id.as_str()).collect(),
+        gone_executions: report.gone_named.iter().map(ExecutionId::as_str).collect(),
         buckets: &report.buckets,
         repaired,
     }

@@ -179,7 +179,7 @@ impl Report {
             0 => writeln!(text, "\nevery bucket is settled"),
             migrating => writeln!(
                 text,
-                "\n{}: {} are empty at their source, {} left there in the others\n`loom drain` moves the closed ones and settles what is empty",
+                "\n{}: {} are empty at their source, {} left there in the others\n`loom drain` moves the closed ones, with --live all of them, and settles what is empty",
                 output.paint(
                     Tone::Warn,
                     &format!("{} migrating", counted(migrating as u64, "bucket"))

@@ -72,7 +72,7 @@ pub(crate) async fn run(config: &Config, output: Output) -> Result<(), Failure> 
         .map(|(shard, found)| report(config, newest.as_ref(), shard, found))
         .collect();
     // Joined by another machine's deployment file.
-    for member in newest.iter().flat_map(|plan| plan.shards()) {
+    for member in newest.iter().flat_map(ShardPlan::shards) {
         let shard = member.id().get();
         if !config.shards.contains_key(&shard) {
             let problem = format!("`{}` does not say where it is", config.path.display());
