@@ -188,9 +188,9 @@ impl Repair {
     ) -> Result<Verdict, RepairError> {
         match &verdict {
             Verdict::Keep | Verdict::Differs { .. } => {}
-            Verdict::Unseal => here.unseal(id).await?,
+            Verdict::Unseal => unless_gone(here.unseal(id).await)?,
             Verdict::Stale { .. } => {
-                here.seal(id).await?;
+                unless_gone(here.seal(id).await.map(drop))?;
                 here.retire(id).await?;
             }
             Verdict::Misplaced { to } => {
@@ -276,6 +276,14 @@ impl Repair {
             }
         }
         Ok(true)
+    }
+}
+
+/// Another repair at the same time may have been faster.
+fn unless_gone(done: Result<(), StoreError>) -> Result<(), StoreError> {
+    match done {
+        Err(error) if matches!(error.kind(), StoreErrorKind::NotFound) => Ok(()),
+        done => done,
     }
 }
 

@@ -1,6 +1,8 @@
 //! The sharded store over memory stores: behaviour, faults, and what other systems got wrong.
 
 #[cfg(test)]
+mod abandon;
+#[cfg(test)]
 mod conformance;
 #[cfg(test)]
 mod creation_races;
@@ -18,6 +20,8 @@ mod lists;
 mod moves;
 #[cfg(test)]
 mod plans;
+#[cfg(test)]
+mod repair;
 #[cfg(test)]
 mod resolution;
 #[cfg(test)]
