@@ -14,7 +14,7 @@ use loom_spi::{
     BoxError, EventStore, ExecutionId, Head, PlanEpoch, PlanLedger as _, ShardIdentity, StoreError,
     StoreErrorKind,
 };
-use loom_store_sqlite::{Options, SqliteStore};
+use loom_store_sqlite::{OpenFailure, Options, SqliteStore};
 use tokio::sync::Mutex;
 
 use crate::config::{Config, StoreUrl};
@@ -188,7 +188,15 @@ async fn open_shard(config: &Config, shard: u16) -> Result<Arc<SqliteStore>, Fai
     };
     match SqliteStore::open(file, options(config, shard)).await {
         Ok(store) => Ok(Arc::new(store)),
-        Err(error) => Err(error.with_shard(shard).into()),
+        Err(error) => {
+            let failure = Failure::from(error.with_shard(shard));
+            Err(match failure.exit() {
+                Exit::Unreachable => failure.with_help(format!(
+                    "bring shard {shard} back, or restore it from a backup and run `loom repair {shard}`; if it is gone for good, `loom shard abandon {shard}`"
+                )),
+                _ => failure,
+            })
+        }
     }
 }
 
@@ -264,12 +272,25 @@ impl Connect for FileConnect {
     }
 }
 
-/// The error of a store among the causes of `error`.
-fn store_cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a StoreError> {
+/// Whether a shard that could not be opened is there all the same, with what it holds.
+pub(crate) fn is_there(failure: &Failure) -> bool {
+    let open_failure = failure.cause().and_then(cause_of::<OpenFailure>);
+    matches!(
+        open_failure,
+        Some(
+            OpenFailure::Locked { .. }
+                | OpenFailure::ReadOnly { .. }
+                | OpenFailure::NewerSchema { .. }
+        )
+    )
+}
+
+/// The first error of a type among `error` and its causes.
+fn cause_of<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if let Some(store) = error.downcast_ref::<StoreError>() {
-            return Some(store);
+        if let Some(found) = error.downcast_ref::<E>() {
+            return Some(found);
         }
         cause = error.source();
     }
@@ -278,7 +299,7 @@ fn store_cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a StoreError> {
 
 /// As the error of a store that caused it would exit.
 fn exit_of(error: &(dyn Error + 'static), otherwise: Exit) -> Exit {
-    match store_cause(error).map(StoreError::kind) {
+    match cause_of::<StoreError>(error).map(StoreError::kind) {
         Some(StoreErrorKind::Unavailable { .. }) => Exit::Unreachable,
         Some(StoreErrorKind::WrongShard { .. }) => Exit::Refused,
         Some(_) => Exit::Failed,

@@ -81,6 +81,10 @@ impl Failure {
         self.exit
     }
 
+    pub(crate) fn cause(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_deref().map(|cause| cause as &dyn Error)
+    }
+
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(self.exit as u8)
     }
@@ -96,7 +100,7 @@ pub(crate) fn repair_help(shard: u16) -> String {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
-        let mut cause = self.cause.as_deref().map(|cause| cause as &dyn Error);
+        let mut cause = self.cause();
         // A layer that repeats the text of the one above it says nothing.
         let mut said = self.message.clone();
         while let Some(error) = cause {

@@ -12,7 +12,7 @@ mod support;
 use std::fs;
 
 use loom_shard_plan::{Placement, ShardPlan};
-use support::{Bench, assert_same, generated, logs, number};
+use support::{Bench, assert_same, count, generated, logs, number};
 
 /// Two shards with open executions alone, on their way to three.
 fn growing(executions: u64) -> (Bench, String) {
@@ -70,6 +70,23 @@ fn progress_of_a_drain_is_told_in_lines() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.contains("drain "), "{}", ran.stderr);
     assert!(ran.stderr.contains(" moved, "), "{}", ran.stderr);
+}
+
+/// Killed wherever it is, it leaves every execution whole, and the next one goes on.
+#[test]
+fn a_drain_of_open_executions_that_is_killed_is_taken_up() {
+    let (bench, lines) = growing(400);
+    let expected = logs(lines.as_bytes());
+    let drain = ["drain", "--live", "--progress", "plain"];
+    for _ in 0..3 {
+        bench.kill_when(&drain, |line| !line.contains(" 0 moved"));
+        assert_eq!(bench.audited(), count(&expected));
+        assert_same(&bench.exported(), &expected);
+    }
+    let drained = bench.json(&["drain", "--live", "--until-settled"]);
+    assert_eq!(drained["migrating"], 0);
+    assert_same(&bench.exported(), &expected);
+    assert_eq!(bench.audited(), count(&expected));
 }
 
 /// S7: what is not drained is named, with its shard.
@@ -352,7 +369,7 @@ fn members_do_not_change_while_buckets_migrate_and_the_refusal_names_the_buckets
         3,
         &[
             "still migrating",
-            "1366-2047",
+            "1366-2730",
             "loom drain --live",
             "loom revert",
         ],

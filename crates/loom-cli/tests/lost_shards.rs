@@ -10,9 +10,10 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, OpenOptions};
 
 use loom_shard_plan::{Placement, ShardId, ShardPlan};
+use rustix::fs::{FlockOperation, fcntl_lock};
 use support::{Bench, assert_same, generated, logs, number};
 
 fn plan(bench: &Bench) -> ShardPlan {
@@ -179,6 +180,24 @@ fn a_shard_that_answers_is_not_given_up() {
         .run(&["shard", "abandon", "1", "--yes-lose-data"])
         .refused(4, &["all the others have to answer", "shard 2"]);
     assert!(before.contains("epoch 1"));
+}
+
+#[test]
+fn a_shard_that_another_process_has_locked_is_not_given_up() {
+    let bench = Bench::with_shards(2);
+    bench.limit("busy_timeout_ms = 50");
+    let path = bench.path("shard-1.db");
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+    bench
+        .run(&["shard", "abandon", "1", "--yes-lose-data"])
+        .refused(3, &["shard 1 is there", "locked by another process"]);
+    drop(file);
+    bench.ok(&["status"]);
 }
 
 #[test]

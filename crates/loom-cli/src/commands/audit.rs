@@ -148,9 +148,9 @@ async fn check(
     for side in on.iter().filter_map(|index| sides.get(*index)) {
         match whole(side, &id).await? {
             Log::Gone => continue,
-            Log::Sound { events } => copies.push((side.shard, events)),
+            Log::Sound { events, sealed } => copies.push((side.shard, events, sealed)),
             Log::Broken { events, problem } => {
-                copies.push((side.shard, events));
+                copies.push((side.shard, events, false));
                 find(side.shard, problem);
             }
         }
@@ -166,11 +166,14 @@ async fn check(
         let mut there = Vec::new();
         for side in on.iter().filter_map(|index| sides.get(*index)) {
             let head = Head::new(id.clone()).with_epoch(side.epoch);
-            if side.store.head(head).await?.is_some() {
-                there.push(side.shard);
+            if let Some(head) = side.store.head(head).await? {
+                there.push((side.shard, head.sealed));
             }
         }
-        for shard in there.iter().skip(1) {
+        // A move that was cut off leaves one of them sealed, and whoever comes next finishes it.
+        let finishable = placement.is_migrating() && there.iter().any(|(_, sealed)| *sealed);
+        let there: Vec<u16> = there.into_iter().map(|(shard, _)| shard).collect();
+        for shard in there.iter().skip(if finishable { 2 } else { 1 }) {
             find(
                 *shard,
                 format!(
@@ -182,11 +185,10 @@ async fn check(
         }
     }
     let served = placement.destination().get();
-    let counted = copies
-        .iter()
-        .find(|(shard, _)| *shard == served)
-        .or_else(|| copies.first());
-    Ok((counted.map_or(0, |(_, events)| *events), findings))
+    // An unsealed copy counts before a sealed one, and of equals the destination's.
+    copies.sort_by_key(|(shard, _, sealed)| (*sealed, *shard != served));
+    let counted = copies.first();
+    Ok((counted.map_or(0, |(_, events, _)| *events), findings))
 }
 
 fn permitted(placement: Placement) -> String {
@@ -201,6 +203,7 @@ enum Log {
     Gone,
     Sound {
         events: u64,
+        sealed: bool,
     },
     Broken {
         events: u64,
@@ -249,7 +252,10 @@ async fn whole(side: &Side, id: &ExecutionId) -> Result<Log, StoreError> {
         let terminal = last.as_ref().is_some_and(|last| last.terminal);
         if next >= end {
             return Ok(if page.head.is_closed() == terminal {
-                Log::Sound { events: next }
+                Log::Sound {
+                    events: next,
+                    sealed: page.head.sealed,
+                }
             } else {
                 let problem = format!(
                     "its head says that it is {}, its last event says otherwise",

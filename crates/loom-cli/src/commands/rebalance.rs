@@ -31,7 +31,7 @@ pub(super) async fn run(
             let options = RebalanceOptions::default().allow_shrink(args.allow_shrink);
             plan.rebalanced(shards, options)
         }
-        None => plan.rebalance(&topology(&plan, &args.members)?),
+        None => plan.rebalance(&topology(&plan, &args.members, refusal)?),
     }
     .map_err(refusal)?;
     let diff = plan.diff(&next).map_err(refusal)?;

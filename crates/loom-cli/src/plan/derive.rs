@@ -35,15 +35,19 @@ pub(crate) fn rebalance(args: &Rebalance, output: Output) -> Result<(), Failure>
             let options = RebalanceOptions::default().allow_shrink(args.allow_shrink);
             plan.rebalanced(shards, options)
         }
-        None => plan.rebalance(&topology(&plan, &args.members)?),
+        None => plan.rebalance(&topology(&plan, &args.members, refusal)?),
     }
     .map_err(refusal)?;
     let diff = plan.diff(&next).map_err(refusal)?;
     emit(&next, &args.target, &about(&diff), output)
 }
 
-/// The members of `plan`, changed as the options say.
-pub(crate) fn topology(plan: &ShardPlan, args: &Members) -> Result<Topology, Failure> {
+/// The members of `plan`, changed as the options say. `refusal` says what to do about what is refused.
+pub(crate) fn topology(
+    plan: &ShardPlan,
+    args: &Members,
+    refusal: fn(PlanError) -> Failure,
+) -> Result<Topology, Failure> {
     named_once(args)?;
     let mut topology = Topology::of(plan);
     for shard in &args.remove {

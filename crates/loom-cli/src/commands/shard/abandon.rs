@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::change::{answer, can_ask, warn_unreached};
 use crate::args::Abandon;
 use crate::config::{Config, remove_shard};
-use crate::deployment::{Survivors, open_shards};
+use crate::deployment::{Survivors, is_there, open_shards};
 use crate::failure::Failure;
 use crate::output::{Output, Tone, count, counted, write_stderr};
 
@@ -23,6 +23,12 @@ pub(crate) async fn run(args: &Abandon, config: &Config, output: Output) -> Resu
         match opened {
             Ok(store) if id == shard => there = Some(store),
             Ok(store) => remaining.push((id, store)),
+            Err(failure) if id == shard && is_there(&failure) => {
+                return Err(Failure::refused(format!(
+                    "shard {shard} is there and cannot be opened now: give up only what is gone for good"
+                ))
+                .with_cause(failure.to_string().trim_start_matches("error: ").to_owned()));
+            }
             // That is why it is given up.
             Err(_) if id == shard => {}
             Err(failure) => {
