@@ -37,7 +37,7 @@ use crate::{Effort, Need};
 ///     }
 ///
 ///     fn promises(&self) -> &[Need] {
-///         &[Need::Fencing, Need::Ledger, Need::Branches, Need::Clock]
+///         &[Need::Fencing, Need::Relocation, Need::Ledger, Need::Branches, Need::Clock]
 ///     }
 /// }
 /// # assert_eq!(Memory.effort(), Effort::default());

@@ -24,7 +24,13 @@ impl StoreFactory for Memory {
     }
 
     fn promises(&self) -> &[Need] {
-        &[Need::Fencing, Need::Ledger, Need::Branches, Need::Clock]
+        &[
+            Need::Fencing,
+            Need::Ledger,
+            Need::Branches,
+            Need::Relocation,
+            Need::Clock,
+        ]
     }
 }
 
@@ -66,6 +72,7 @@ impl StoreFactory for Sqlite {
             Need::Fencing,
             Need::Ledger,
             Need::Branches,
+            Need::Relocation,
             Need::Clock,
             Need::Reopen,
         ]

@@ -25,6 +25,7 @@ mod awkward;
 mod awkward_parts;
 mod deletes;
 mod fault;
+mod fault_moves;
 mod fences;
 mod imports;
 mod leases;

@@ -43,7 +43,7 @@ fn every_fault_is_noticed_by_the_case_that_it_names() {
 }
 
 /// The groups about moving records, every case of which is held to bite.
-const OF_MOVES: [&str; 15] = [
+const OF_MOVES: [&str; 17] = [
     "sealing",
     "seal_refusals",
     "sealed",
@@ -56,7 +56,9 @@ const OF_MOVES: [&str; 15] = [
     "parts",
     "arrivals",
     "marks",
+    "move_epochs",
     "moves",
+    "seal_races",
     "move_races",
     "move_cancellation",
 ];

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use loom_conformance::{Need, Outcome, StoreFactory, Subject, cases, run_case};
 use loom_spi::BoxError;
 
-use crate::tape::{Loss, Tape};
+use crate::losses::Loss;
+use crate::tape::Tape;
 
 /// Makes stores that are reopened from what was recorded on a tape.
 struct Taped(Option<Loss>);

@@ -5,6 +5,8 @@ mod broken;
 #[cfg(test)]
 mod durable;
 #[cfg(test)]
+mod losses;
+#[cfg(test)]
 mod runner;
 #[cfg(test)]
 mod sound;
