@@ -6,7 +6,6 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use crate::routing::Sides;
-use crate::rules::{Rule, Rules};
 use crate::shard::Side;
 
 /// A bounded LRU of resolutions.
@@ -15,10 +14,7 @@ use crate::shard::Side;
 /// asked about again. An entry carries since when its bucket has been placed as it was; after a change of
 /// that placement it says nothing.
 #[derive(Debug)]
-pub(crate) struct ResolutionCache {
-    found: Cache<ExecutionId, Found, ahash::RandomState>,
-    rules: Rules,
-}
+pub(crate) struct ResolutionCache(Cache<ExecutionId, Found, ahash::RandomState>);
 
 #[derive(Clone, Copy, Debug)]
 struct Found {
@@ -27,20 +23,19 @@ struct Found {
 }
 
 impl ResolutionCache {
-    pub(crate) fn new(capacity: u64, rules: Rules) -> Self {
-        Self {
-            found: Cache::builder()
+    pub(crate) fn new(capacity: u64) -> Self {
+        Self(
+            Cache::builder()
                 .max_capacity(capacity)
                 .eviction_policy(EvictionPolicy::lru())
                 .build_with_hasher(ahash::RandomState::new()),
-            rules,
-        }
+        )
     }
 
     /// The side on which `id` was last found, as far as that still means anything.
     pub(crate) fn get<'a>(&self, id: &ExecutionId, sides: Sides<'a>) -> Option<Side<'a>> {
-        let found = self.found.get(id)?;
-        if found.since != sides.since && self.rules.keep(Rule::CacheDated) {
+        let found = self.0.get(id)?;
+        if found.since != sides.since {
             return None;
         }
         [sides.destination, sides.source]
@@ -53,10 +48,10 @@ impl ResolutionCache {
             on: on.id(),
             since: sides.since,
         };
-        self.found.insert(id.clone(), found);
+        self.0.insert(id.clone(), found);
     }
 
     pub(crate) fn remove(&self, id: &ExecutionId) {
-        self.found.invalidate(id);
+        self.0.invalidate(id);
     }
 }

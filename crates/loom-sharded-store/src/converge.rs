@@ -228,9 +228,7 @@ impl Core {
         match current {
             // Somebody has raised it; if it is ahead by now, the next attempt will find out.
             Some(current) if current.epoch >= seen.epoch => return Ok(true),
-            Some(current)
-                if current.epoch + 1 < seen.epoch && self.rules.keep(Rule::RefuseFarBehind) =>
-            {
+            Some(current) if current.epoch + 1 < seen.epoch => {
                 let shard = shard.id;
                 let current = Some(current);
                 return Err(PlanChangeError::FarBehind {

@@ -46,7 +46,7 @@ impl Core {
         Self {
             gate: Gate::new(&routing),
             current: ArcSwap::from(routing),
-            cache: ResolutionCache::new(cache_capacity, rules),
+            cache: ResolutionCache::new(cache_capacity),
             moves: Moves::new(),
             lineage_locks: (0..LINEAGE_LOCKS).map(|_| Mutex::default()).collect(),
             counters: Counters::default(),

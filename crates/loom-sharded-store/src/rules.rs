@@ -30,8 +30,6 @@ pub(crate) enum Rule {
     DeleteMarks,
     /// An answer of a cached side that a move could explain is not believed.
     CacheIsHint,
-    /// A change of placement ends what the cache says.
-    CacheDated,
     /// A record is retired on the source only once it is whole on the destination.
     RetireLast,
     /// A listing reads sources before destinations.
@@ -46,8 +44,6 @@ pub(crate) enum Rule {
     CheckDrained,
     /// The lowest shard of the present plan decides.
     DecideOnPresent,
-    /// A shard more than one epoch behind is not raised.
-    RefuseFarBehind,
 }
 
 /// Which rules hold: all, but for the one that a test has switched off.

@@ -35,7 +35,11 @@ impl Relocation for MemoryStore {
         let record = stripe.records.entry(position).or_default();
         record.set_sealed(true);
         let sealed = SealedRecord::new(record.head(), record.fence, record.branches().to_vec());
-        let holder = record.holder().map(|holder| holder.name.clone());
+        // An append may have brought a higher token since, of which nobody is known to be the holder.
+        let holder = record
+            .holder()
+            .filter(|holder| Some(holder.token) == record.fence);
+        let holder = holder.map(|holder| holder.name.clone());
         Ok(sealed.with_holder(holder))
     }
 
@@ -153,7 +157,9 @@ fn merged(coming: &[Branch], here: &[Branch]) -> Vec<Branch> {
 
 /// The token of an import fences out whoever it did where it comes from; its holder may renew here.
 fn raise_fence(record: &mut Record, sealed: &SealedRecord) {
-    if let Some(token) = sealed.fence.filter(|token| record.fence < Some(*token)) {
+    let Some(token) = sealed.fence else { return };
+    let unheld = record.holder().is_none_or(|holder| holder.token != token);
+    if record.fence < Some(token) || (record.fence == Some(token) && unheld) {
         record.fence = Some(token);
         record.set_holder(sealed.holder.clone().map(|name| Holder {
             name,

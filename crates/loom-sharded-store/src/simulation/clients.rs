@@ -39,26 +39,58 @@ pub(super) struct Client {
     pub(super) unplanned: bool,
     /// Whether an unreachable shard is an excuse.
     pub(super) excused: bool,
+    pub(super) mood: Mood,
+}
+
+/// What a run has more of than of other things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    Any,
+    /// Reading and listing while things move.
+    Looking,
+    /// Moves that are begun, called off and begun again.
+    Turning,
+    /// Deleting and creating again.
+    Deleting,
 }
 
 impl Client {
     /// Asks for this and that.
     pub(super) async fn work(self, requests: u64) {
         for _ in 0..requests {
-            if self.world.one_in(12) {
+            let often = if self.mood == Mood::Looking { 3 } else { 12 };
+            if self.world.one_in(often) {
                 self.list().await;
                 continue;
             }
-            let execution = usize::try_from(self.world.below(self.ids.len() as u64)).unwrap();
+            // They meet on the first more often than not.
+            let execution = match self.world.below(2 * self.ids.len() as u64) {
+                place if place < self.ids.len() as u64 => usize::try_from(place).unwrap(),
+                _ => 0,
+            };
             let request = self.choose(execution);
             self.ask(execution, request).await;
-            self.world.pauses(3).await;
+            self.world
+                .pauses(if self.unplanned { 200 } else { 3 })
+                .await;
         }
     }
 
     fn choose(&self, execution: usize) -> Request {
         let Of { length, token } = self.known.0.borrow()[execution];
-        match self.world.below(24) {
+        let chance = match self.mood {
+            Mood::Any => self.world.below(24),
+            Mood::Turning => self
+                .world
+                .one_of(&[0, 1, 2, 3, 10, 11, 12, 13, 14, 15, 17, 19]),
+            // Appends, reads and look-ups.
+            Mood::Looking => self.world.below(15),
+            // Creations, deletes and fences.
+            Mood::Deleting => self
+                .world
+                .one_of(&[0, 1, 2, 3, 10, 15, 15, 16, 17, 19, 21, 23]),
+        };
+        match chance {
             0..=9 => {
                 // Mostly what is right, as far as anybody knows.
                 let expected = match self.world.below(8) {
@@ -207,7 +239,7 @@ impl Client {
                 Ok(page) => {
                     for execution in page.executions {
                         let place = self.ids.iter().position(|id| *id == execution.id);
-                        executions.push(place.unwrap());
+                        executions.push((place.unwrap(), execution.head.next_sequence));
                     }
                     cursor = page.next;
                     if cursor.is_none() {

@@ -101,10 +101,7 @@ impl Executor {
             }
             let stays =
                 last.filter(|last| self.sticky && ready.contains(last) && !self.world.one_in(12));
-            let place = stays.unwrap_or_else(|| {
-                let place = self.world.below(ready.len() as u64);
-                ready[usize::try_from(place).unwrap()]
-            });
+            let place = stays.unwrap_or_else(|| self.world.one_of(&ready));
             last = Some(place);
             let task = &mut self.tasks[place];
             task.woken.0.store(false, Ordering::SeqCst);

@@ -60,7 +60,8 @@ pub(super) struct Entry {
 pub(super) struct Listing {
     pub(super) from: u64,
     pub(super) to: u64,
-    pub(super) executions: Vec<usize>,
+    /// With the length of the log.
+    pub(super) executions: Vec<(usize, u64)>,
 }
 
 #[derive(Clone)]
@@ -113,7 +114,7 @@ impl History {
         self.inner.borrow_mut().entries[place].refused = true;
     }
 
-    pub(super) fn listed(&self, from: u64, executions: Vec<usize>) {
+    pub(super) fn listed(&self, from: u64, executions: Vec<(usize, u64)>) {
         let to = self.world.tick();
         self.world
             .note(|| format!("listed {executions:?} since {from}"));

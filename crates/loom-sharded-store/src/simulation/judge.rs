@@ -169,7 +169,7 @@ fn judge_listings(history: &Inner, executions: usize) -> Result<(), String> {
     for listing in &history.listings {
         let times = |execution: usize| {
             let listed = listing.executions.iter();
-            listed.filter(|listed| **listed == execution).count()
+            listed.filter(|(listed, _)| *listed == execution).count()
         };
         for execution in 0..executions {
             let entries = || {
@@ -190,6 +190,21 @@ fn judge_listings(history: &Inner, executions: usize) -> Result<(), String> {
                     && entry.from < listing.to
             };
             let there = entries().any(created) && !entries().any(deleting);
+            let acknowledged = entries().filter_map(|entry| match entry.answer {
+                Some((Answer::Appended(length), to)) if to < listing.from => Some(length),
+                _ => None,
+            });
+            let least = acknowledged.max().filter(|_| !entries().any(deleting));
+            let short = listing
+                .executions
+                .iter()
+                .find(|(listed, length)| *listed == execution && Some(*length) < least);
+            if let Some((_, length)) = short {
+                return Err(format!(
+                    "the listing of [{}..{}] says that execution {execution} has {length} events: expected at least {least:?}",
+                    listing.from, listing.to
+                ));
+            }
             let times = times(execution);
             let wrong = match times {
                 0 if there => "left out",

@@ -25,7 +25,7 @@ use loom_store_memory::MemoryStore;
 
 use crate::rules::{Rule, Rules};
 use crate::{DrainOptions, OpenError, ShardedStore, ShardedStoreBuilder};
-use clients::{Client, Known, chain};
+use clients::{Client, Known, Mood, chain};
 use executor::{Executor, Spawner};
 use history::{History, Request};
 use planners::Planner;
@@ -157,9 +157,19 @@ impl Run {
                 store,
                 shards: SHARDS,
                 excused: this.faults.network,
+                mood: this.mood(),
             };
             this.spawner.spawn(Some(node), planner.work(requests));
         });
+    }
+
+    fn mood(&self) -> Mood {
+        match (self.seed / 4) % 4 {
+            0 => Mood::Any,
+            1 => Mood::Looking,
+            2 => Mood::Turning,
+            _ => Mood::Deleting,
+        }
     }
 
     fn client(&self, store: ShardedStore, unplanned: bool) -> Client {
@@ -171,6 +181,7 @@ impl Run {
             store,
             unplanned,
             excused: self.faults.network,
+            mood: self.mood(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use loom_shard_plan::{ShardId, Topology};
 use loom_spi::{ExecutionId, StoreErrorKind};
 
-use super::clients::chain;
+use super::clients::{Mood, chain};
 use super::history::History;
 use super::world::World;
 use crate::{DrainOptions, MigrateError, OpenError, PlanChangeError, ShardedStore};
@@ -18,26 +18,35 @@ pub(super) struct Planner {
     pub(super) store: ShardedStore,
     pub(super) shards: u16,
     pub(super) excused: bool,
+    pub(super) mood: Mood,
 }
 
 impl Planner {
     pub(super) async fn work(self, steps: u64) {
         for _ in 0..steps {
             self.world.pauses(30).await;
-            match self.world.below(8) {
-                0..=1 => self.migrate().await,
-                2 => self.drain(true).await,
-                3 => self.drain(false).await,
-                4 => self.done("settle", self.store.settle_drained().await.map(drop)),
-                5 => self.revert().await,
+            let chance = match self.mood {
+                Mood::Any => self.world.below(12),
+                Mood::Turning => self.world.one_of(&[0, 0, 1, 2, 3, 7, 7, 8, 8, 10]),
+                Mood::Looking | Mood::Deleting => self.world.one_of(&[0, 1, 2, 2, 3, 5, 7, 10, 11]),
+            };
+            match chance {
+                0..=2 => self.migrate().await,
+                3 => self.drain(true).await,
+                4 => self.drain(false).await,
+                5 => self.done("settle", self.store.settle_drained().await.map(drop)),
+                6 => self.settle_some().await,
+                7..=8 => self.revert().await,
+                9 => self.skip_ahead().await,
                 _ => self.rebalance().await,
             }
         }
     }
 
     async fn migrate(&self) {
-        let place = self.world.below(self.ids.len() as u64);
-        let id = &self.ids[usize::try_from(place).unwrap()];
+        let place = self.world.below(2 * self.ids.len() as u64);
+        let place = usize::try_from(place).unwrap();
+        let id = self.ids.get(place).unwrap_or(&self.ids[0]);
         self.world.note(|| format!("migrate {id}"));
         match self.store.migrate_execution(id).await {
             Ok(moved) => self.world.note(|| format!("migrated {id}: {moved:?}")),
@@ -80,6 +89,39 @@ impl Planner {
         self.world
             .note(|| format!("revert {buckets:?} of epoch {}", plan.epoch()));
         self.done("revert", self.store.revert(buckets).await.map(drop));
+    }
+
+    /// Whether they are drained or not, which is for the store to find out.
+    async fn settle_some(&self) {
+        let Some(plan) = self.store.plan() else {
+            return;
+        };
+        let migrating = plan.migrating().map(|migration| migration.bucket);
+        let buckets: Vec<u32> = migrating.filter(|_| self.world.one_in(2)).collect();
+        self.world
+            .note(|| format!("settle {buckets:?} of epoch {}", plan.epoch()));
+        self.done("settle", self.store.settle(buckets).await.map(drop));
+    }
+
+    /// A plan of which the steps between were never published.
+    async fn skip_ahead(&self) {
+        let Some(plan) = self.store.plan() else {
+            return;
+        };
+        let shard = ShardId(u16::try_from(self.world.below(u64::from(self.shards))).unwrap());
+        let mut topology = Topology::of(&plan);
+        if let Ok(joined) = topology.clone().joining(shard, 1) {
+            topology = joined;
+        }
+        let Ok(step) = plan.rebalance(&topology) else {
+            return;
+        };
+        let buckets: Vec<u32> = step.migrating().map(|migration| migration.bucket).collect();
+        if let Ok(next) = step.settled_all(buckets) {
+            self.world
+                .note(|| format!("publish epoch {}, skipping: {next}", next.epoch()));
+            self.done("publish", self.store.publish(next).await.map(drop));
+        }
     }
 
     async fn rebalance(&self) {

@@ -91,21 +91,22 @@ impl SimShard {
                 self.world.pauses(6).await;
                 return Err(lost(false));
             }
-            Fate::Arrives | Fate::LostAnswer | Fate::Late => {}
+            Fate::Arrives | Fate::Slow | Fate::LostAnswer | Fate::Late => {}
         }
         let (answer, answered) = oneshot::channel();
         let (shard, named) = (self.clone(), id.cloned());
         self.world.send(Box::pin(async move {
             let world = shard.world.clone();
             let number = shard.number;
-            world.pauses(if fate == Fate::Late { 120 } else { 2 }).await;
+            let slow = matches!(fate, Fate::Late | Fate::Slow);
+            world.pauses(if slow { 120 } else { 2 }).await;
             let done = effect(shard).await;
             world.note(|| {
                 let id = named.as_ref().map_or("", ExecutionId::as_str);
                 format!("  shard {number}: {operation:?} {id} -> {done:?} ({fate:?})")
             });
             world.pauses(2).await;
-            if fate == Fate::Arrives {
+            if matches!(fate, Fate::Arrives | Fate::Slow) {
                 // Its caller may be gone.
                 let _ = answer.send(done);
             }

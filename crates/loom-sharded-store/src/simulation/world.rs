@@ -22,6 +22,8 @@ pub(super) struct Faults {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Arrives,
+    /// It takes its time, and its caller waits.
+    Slow,
     /// Nobody listens.
     Down,
     LostRequest,
@@ -63,12 +65,12 @@ impl World {
         self.state().random.below(bound)
     }
 
-    pub(super) fn one_in(&self, chances: u64) -> bool {
-        self.below(chances) == 0
+    pub(super) fn one_of<T: Copy>(&self, things: &[T]) -> T {
+        *self.state().random.one_of(things)
     }
 
-    pub(super) fn faults(&self) -> Faults {
-        self.state().faults
+    pub(super) fn one_in(&self, chances: u64) -> bool {
+        self.below(chances) == 0
     }
 
     /// Things go wrong from now on.
@@ -97,6 +99,9 @@ impl World {
 
     pub(super) fn fate(&self, shard: usize) -> Fate {
         let mut state = self.state();
+        if state.random.below(24) == 0 {
+            return Fate::Slow;
+        }
         if !state.faults.network {
             return Fate::Arrives;
         }
