@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use loom_conformance::{Need, StoreFactory, Subject};
 use loom_shard_plan::ShardPlan;
-use loom_sharded_store::ShardedStore;
+use loom_sharded_store::{MigrateError, ShardedStore};
 use loom_spi::{
     Append, Appended, BoxError, Capabilities, Delete, Deleted, EventStore, Head, List, ListPage,
     LogHead, Operation, Read, ReadPage, StoreError, StoreErrorKind,
@@ -47,7 +47,7 @@ impl StoreFactory for Growing {
 /// something, early enough that they have not finished.
 const GROWS_AT: u64 = 3;
 
-/// After this many calls, and again each time as many have been made, what may move is moved.
+/// After this many calls, and again each time as many have been made, what is left on the sources is moved.
 const MOVES_EVERY: u64 = 16;
 
 #[derive(Debug)]
@@ -81,12 +81,23 @@ impl GrowsMeanwhile {
         Ok(())
     }
 
-    /// Moves the closed executions that are left on the sources.
+    /// Moves the executions that are left on the sources, live ones too.
     async fn move_what_may_move(&self) -> Result<(), StoreError> {
         for bucket in self.store.drain_report().await?.undrained() {
             for id in &bucket.executions {
-                // Live ones are refused, which is right; they stay where they are.
-                drop(self.store.migrate_execution(id).await);
+                match self.store.migrate_execution(id).await {
+                    Ok(_) => {}
+                    // It was deleted meanwhile.
+                    Err(MigrateError::Store(error))
+                        if *error.kind() == StoreErrorKind::NotFound => {}
+                    Err(MigrateError::Store(error)) => return Err(error),
+                    Err(error) => {
+                        let kind = StoreErrorKind::Corrupt {
+                            reason: format!("it could not be moved: {error}"),
+                        };
+                        return Err(StoreError::new(Operation::Migrate, kind).with_execution(id));
+                    }
+                }
             }
         }
         Ok(())
