@@ -27,6 +27,19 @@ fn wrong_usage_exits_with_2() {
         &["graph", "run", "x.toml", "--runtime", "moon"],
         &["completions", "fish-and-chips"],
         &["status", "--watch", "0"],
+        &["drain", "--rate", "0"],
+        &["settle", "x"],
+        &["revert"],
+        &["revert", "--all", "7"],
+        &["publish"],
+        &["publish", "x.plan", "--yes", "--dry-run"],
+        &["move"],
+        &["move", ""],
+        &["rebalance", "--weight", "3"],
+        &["shard", "add"],
+        &["shard", "abandon"],
+        &["shard", "abandon", "-1"],
+        &["repair", "x"],
     ] {
         let ran = bench.run(args);
         ran.refused(2, &[]);

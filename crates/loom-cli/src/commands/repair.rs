@@ -10,8 +10,11 @@ use super::change::consented;
 use crate::args::Repair;
 use crate::deployment::Deployment;
 use crate::failure::Failure;
-use crate::output::{Output, Tone, count, counted, write_stderr};
+use crate::output::{Output, Tone, count, counted, printable, write_stderr};
 use crate::progress::Progress;
+
+/// How many executions the text names; the document names more.
+const NAMED: usize = 10;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -153,61 +156,59 @@ fn text(report: &Repaired, done: bool, output: Output) -> String {
     } else {
         writeln!(
             text,
-            "it is under {was}, the deployment under epoch {}",
+            "it is under {was}, the deployment under epoch {}; a repair does this:",
             report.epoch
         )
     };
-    let (becomes, removed, moved) = if done {
-        ("are writable again", "were removed", "were moved")
-    } else {
-        ("become writable again", "are removed", "are moved")
-    };
     let _ = writeln!(text, "  {}", counted(report.records, "record"));
     for (number, what) in [
-        (report.kept, "stay as they are".to_owned()),
+        (report.kept, "unchanged"),
         (
             report.unsealed,
-            format!("were being moved when the backup was made, and {becomes}"),
+            "unsealed: being moved when the backup was made",
         ),
         (
             report.removed,
-            format!("are stale copies of what another shard has, and {removed}"),
+            "removed: stale, another shard has what counts",
         ),
         (
             report.moved,
-            format!(
-                "belong elsewhere and are not there, and {moved} there; what was deleted since the backup is back"
-            ),
+            "moved: belonging elsewhere, and not there; what was deleted since the backup is back",
         ),
         (
             report.differing,
-            "differ from what another shard has: nobody touches them".to_owned(),
+            "undecided: different from what another shard has, and touched by nobody",
         ),
     ] {
         if number > 0 {
             let _ = writeln!(text, "  {:>8} {what}", count(number));
         }
     }
-    for record in &report.treated {
-        if let Treatment::Differs { on, reason } = &record.treatment {
-            let _ = writeln!(text, "  `{}` also on shard {on}: {reason}", record.id);
+    let named = report.treated.iter().filter_map(|record| {
+        let id = printable(record.id.as_str());
+        match &record.treatment {
+            Treatment::Moved { to } => Some(format!("  `{id}` moved: to shard {to}\n")),
+            Treatment::Differs { on, reason } => Some(format!(
+                "  `{id}` undecided: also on shard {on}, {reason}\n"
+            )),
+            _ => None,
         }
-    }
+    });
+    text.extend(named.take(NAMED));
     if report.gone > 0 {
-        let named: Vec<String> = report
-            .gone_named
-            .iter()
-            .take(5)
-            .map(|id| format!("`{id}`"))
+        let named = report.gone_named.iter().take(NAMED);
+        let named: Vec<String> = named
+            .map(|id| format!("`{}`", printable(id.as_str())))
             .collect();
-        let more = if report.gone > 5 { ", …" } else { "" };
+        let more = if named.len() as u64 == report.gone {
+            ""
+        } else {
+            ", …"
+        };
         let _ = writeln!(
             text,
-            "  {} that other executions branched off into not there: {}{more}",
-            match report.gone {
-                1 => "1 execution is".to_owned(),
-                many => format!("{} executions are", count(many)),
-            },
+            "  {:>8} missing, which others branched off into: {}{more}",
+            count(report.gone),
             named.join(", ")
         );
     }
