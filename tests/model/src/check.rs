@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::node::Context;
+use crate::node::{Context, Pc};
 use crate::rule::Rules;
 use crate::scenario::Scenario;
 use crate::state::{Action, State};
@@ -155,7 +155,13 @@ impl<'a> Search<'a> {
         state.shards.hash(&mut self.bytes);
         state.truth.hash(&mut self.bytes);
         for node in &state.nodes[..self.cx.scenario.nodes.len()] {
-            node.hash(&mut self.bytes);
+            if node.pc == Pc::Finished {
+                // Nothing else is left of it.
+                self.bytes.write_u8(u8::MAX);
+                self.bytes.write_u8(node.done);
+            } else {
+                node.hash(&mut self.bytes);
+            }
         }
         state.late.hash(&mut self.bytes);
         self.bytes.write_u8(state.losses);

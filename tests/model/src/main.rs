@@ -8,7 +8,9 @@
 use std::env;
 use std::process::ExitCode;
 
-use loom_protocol_model::{Rule, Rules, Scenario, TABLE, Verdict, explore, scenarios, sweep};
+use loom_protocol_model::{
+    Rule, Rules, Scenario, Sweep, TABLE, Verdict, explore, large, scenarios,
+};
 
 const HELP: &str = "\
 Explores every state of the model of routing and migration.
@@ -18,7 +20,8 @@ Without options: the scenarios, and the table of what goes wrong without each ru
   --large           also every two and every three operations on everything that may be there
   --scenario NAME   this scenario alone, with what goes wrong in it step by step
   --without RULE    without a rule; may be repeated
-  --sweep N         every N operations on everything that may be there
+  --sweep NAME:N    every N operations on everything that may be there, while the bucket `turns`, `settles` or
+                    `returns`, or turns and a request goes astray, `loses`
   --rules           what the rules say
   --list            what happens in the scenarios
 ";
@@ -28,7 +31,7 @@ struct Options {
     large: bool,
     scenario: Option<String>,
     without: Vec<Rule>,
-    sweep: Option<usize>,
+    sweep: Option<String>,
     say: Option<&'static str>,
 }
 
@@ -57,12 +60,7 @@ fn options() -> Result<Options, String> {
                     Rule::named(&name).ok_or(format!("there is no rule `{name}`: see --rules"))?;
                 options.without.push(rule);
             }
-            "--sweep" => {
-                let count = value()?
-                    .parse()
-                    .map_err(|error| format!("--sweep: {error}"))?;
-                options.sweep = Some(count);
-            }
+            "--sweep" => options.sweep = Some(value()?),
             "--rules" => options.say = Some("rules"),
             "--list" => options.say = Some("scenarios"),
             "--help" => options.say = Some("help"),
@@ -82,7 +80,7 @@ fn run(options: &Options) -> Result<bool, String> {
             return Ok(true);
         }
         Some("scenarios") => {
-            for scenario in scenarios() {
+            for scenario in scenarios().into_iter().chain(large()) {
                 println!("{:<32} {}", scenario.name, scenario.about);
             }
             return Ok(true);
@@ -99,14 +97,22 @@ fn run(options: &Options) -> Result<bool, String> {
         .fold(Rules::all(), |rules, rule| rules.without(*rule));
     if let Some(name) = &options.scenario {
         let mut all = scenarios();
-        all.extend((1..=3).flat_map(sweep));
+        all.extend(large());
+        for sweep in Sweep::ALL {
+            all.extend((1..=3).flat_map(|count| sweep.of(count)));
+        }
         let scenario = all.iter().find(|scenario| scenario.name == *name);
         let scenario = scenario.ok_or(format!("there is no scenario `{name}`: see --list"))?;
         return Ok(explored(scenario, rules));
     }
     let mut fine = true;
-    if let Some(count) = options.sweep {
-        return Ok(all_explored(&sweep(count), rules));
+    if let Some(named) = &options.sweep {
+        let (name, count) = named.split_once(':').unwrap_or((named, "1"));
+        let sweep = Sweep::named(name).ok_or(format!("there is no sweep `{name}`"))?;
+        let count = count
+            .parse()
+            .map_err(|error| format!("`{count}`: {error}"))?;
+        return Ok(all_explored(&sweep.of(count), rules));
     }
     let all = scenarios();
     fine &= all_explored(&all, rules);
@@ -115,9 +121,13 @@ fn run(options: &Options) -> Result<bool, String> {
         fine &= table(&all);
     }
     if options.large {
+        println!();
+        fine &= all_explored(&large(), rules);
         for count in 2..=3 {
             println!();
-            fine &= all_explored(&sweep(count), rules);
+            for sweep in Sweep::ALL {
+                fine &= all_explored(&sweep.of(count), rules);
+            }
         }
     }
     Ok(fine)

@@ -10,7 +10,7 @@ use crate::shard::{Record, Shard};
 use crate::truth::Truth;
 
 /// The most nodes that a scenario can have.
-pub(crate) const MOST_NODES: usize = 8;
+pub(crate) const MOST_NODES: usize = 6;
 
 /// A first state, and programs of nodes.
 #[derive(Clone, Debug)]

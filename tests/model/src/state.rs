@@ -316,7 +316,9 @@ impl State {
                 if shard.plan != plan && !free && rules.has(Rule::CompareAndSet) {
                     return Ok(Reply::Has(shard.plan));
                 }
-                shard.take_plan(plan, rules);
+                if shard.plan != plan || !rules.has(Rule::RepublishChangesNothing) {
+                    shard.take_plan(plan, rules);
+                }
                 return Ok(Reply::Done);
             }
             Ask::Records if !rules.has(Rule::DrainCheckUnderEpoch) => {}

@@ -47,7 +47,7 @@ pub const TABLE: &[Finding] = &[
     needed(Rule::AcquireRequiresExisting, "cached-acquire-after-delete"),
     needed(Rule::LineageRequiresExisting, "lineage-while-moving"),
     needed(Rule::AcquireAsksSource, "fence-before-creation-settle"),
-    needed(Rule::LineageAsksSource, "lineage-forgotten"),
+    needed(Rule::LineageBringsRecord, "lineage-forgotten"),
     needed(Rule::FenceTravels, "cached-acquire"),
     needed(Rule::LineageTravels, "lineage-while-moving"),
     needed(Rule::SealBeforeRead, "cached-read-and-append"),
@@ -100,6 +100,7 @@ pub const TABLE: &[Finding] = &[
     ),
     needed(Rule::RecordsCount, "fence-before-creation-settle"),
     needed(Rule::CompareAndSet, "rivals-for-destinations"),
+    needed(Rule::RepublishChangesNothing, "lost-publication-and-mark"),
     needed(Rule::PlansOnlyRise, "lost-publication"),
     needed(
         Rule::DecideOnLowestOfPresent,

@@ -153,13 +153,19 @@ fn token(node: &Node, step: Step) -> u8 {
 
 /// Whether what was read was true at some moment of the call.
 fn complete(judge: &Judge, id: usize, read: Seq, edges: bool) -> Result<(), Violation> {
-    let had = judge.had[id].set();
-    if had & !read.set() != 0 && !judge.removed {
-        return Err(if edges {
-            "an edge that was recorded is not there"
-        } else {
-            "an event that was acknowledged is not there"
-        });
+    let had = judge.had[id];
+    if !judge.removed {
+        if had.set() & !read.set() != 0 {
+            return Err(if edges {
+                "an edge that was recorded is not there"
+            } else {
+                "an event that was acknowledged is not there"
+            });
+        }
+        let kept = read.items().filter(|item| had.contains(*item));
+        if !kept.eq(had.items()) || (!edges && !read.starts_with(had)) {
+            return Err("what was read is in another order");
+        }
     }
     if read.set() & judge.dead != 0 {
         return Err("what was removed is there again");

@@ -30,12 +30,7 @@ impl Node {
             (_, _, Reply::Done) => Next::Over(Answer::Done),
             (Pc::Act, Via::Nothing, Reply::NotFound | Reply::Sealed) => {
                 self.on_dst.sealed = reply == Reply::Sealed;
-                let rule = if step.op == Op::Acquire {
-                    Rule::AcquireAsksSource
-                } else {
-                    Rule::LineageAsksSource
-                };
-                if cx.rules.has(rule) {
+                if cx.rules.has(Rule::AcquireAsksSource) {
                     self.go(Pc::ActSrc)
                 } else {
                     self.go(Pc::ActAny)

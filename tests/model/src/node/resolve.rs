@@ -84,7 +84,8 @@ impl Node {
             Counts::Nothing if matches!(step.op, Op::Read | Op::Delete) => {
                 Next::Over(Answer::NotFound)
             }
-            // What is sealed there is a record without a log. Fences and edges find that out by asking.
+            Counts::Nothing if matches!(step.op, Op::Edge(_)) => self.decide_edge(cx),
+            // What is sealed there is a record without a log. A fence finds that out by asking.
             Counts::Nothing if there.sealed && matches!(step.op, Op::Append { .. }) => {
                 self.free_destination(cx, here)
             }
@@ -135,6 +136,19 @@ impl Node {
             _ if here.exists && !here.log && moves => self.finish_move(cx),
             _ if there.sealed => self.free_destination(cx, here),
             _ => self.act_on(self.dst, Via::Destination),
+        }
+    }
+
+    /// Without a log. As for a creation, what is on the source comes along first.
+    fn decide_edge(&mut self, cx: &Context<'_>) -> Next {
+        let (there, here) = (self.on_dst, self.on_src);
+        if here.exists && cx.rules.has(Rule::LineageBringsRecord) {
+            self.finish_move(cx)
+        } else if there.sealed {
+            self.unseal_reverted(cx)
+        } else {
+            self.act_on(self.dst, Via::Nothing);
+            self.go(Pc::ActAny)
         }
     }
 

@@ -45,6 +45,19 @@ pub(super) fn all() -> Vec<Scenario> {
         .node(node("creator", 1, &[create(1), append(1, 2)]))
         .losses(1),
         Scenario::new(
+            "lost-publication-and-mark",
+            "a publication takes effect a second time, late, after an execution was deleted under the plan",
+            0,
+        )
+        .plan(1, Settled(1), &[0, 1])
+        .plan(2, Migrating(1, 0), &[0, 1])
+        .under(1)
+        .holds(1, &[1], 0, &[])
+        .node(node("publisher", 1, &[Op::Publish(2).x()]).losing())
+        .node(node("deleter", 1, &[Op::Follow(2).x(), Op::Delete.x()]))
+        .twins(&node("mover", 1, &[Op::Follow(2).x(), Op::Move.x()]))
+        .losses(1),
+        Scenario::new(
             "lost-late-unseal",
             "a move is cut off and its bucket turns round twice; whatever was asked of a shard may take effect late",
             0,

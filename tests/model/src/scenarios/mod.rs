@@ -2,6 +2,7 @@
 
 mod cached;
 mod fences;
+mod large;
 mod lineage;
 mod lists;
 mod lost;
@@ -9,6 +10,8 @@ mod moves;
 mod plans;
 mod sweep;
 mod turned;
+
+pub use sweep::Sweep;
 
 use crate::op::Op;
 use crate::op::Step;
@@ -30,10 +33,10 @@ pub fn all() -> Vec<Scenario> {
     .concat()
 }
 
-/// Every set of `count` operations, on everything that may be there.
+/// Scenarios with more nodes, which take minutes.
 #[must_use]
-pub fn sweep(count: usize) -> Vec<Scenario> {
-    sweep::all(count)
+pub fn large() -> Vec<Scenario> {
+    large::all()
 }
 
 fn create(event: u8) -> Step {

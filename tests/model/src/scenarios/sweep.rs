@@ -1,7 +1,7 @@
-//! Every pair of operations, on everything that may be there when a bucket migrates.
+//! Every few operations, on everything that may be there when a bucket migrates.
 
 use crate::op::{Op, Step};
-use crate::plan::Place::Migrating;
+use crate::plan::Place::{Migrating, Settled};
 use crate::scenario::{Scenario, Spec, node};
 
 /// A record as the table below has it: log, fence, edges, and whether it is sealed.
@@ -39,15 +39,49 @@ const WORKERS: &[&str] = &[
     "create", "append", "delete", "acquire", "record", "forget", "read", "move",
 ];
 
-/// One scenario for each start and each set of `count` workers, with a mover and a bucket that turns round.
-pub(super) fn all(count: usize) -> Vec<Scenario> {
-    let mut all = Vec::new();
-    for start in STARTS {
-        for workers in combinations(count, 0) {
-            all.push(scenario(start, &workers));
+/// What becomes of the bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// It turns round.
+    Turns,
+    /// It turns round, and one request goes astray.
+    Loses,
+    /// It is settled.
+    Settles,
+    /// It turns round twice.
+    Returns,
+}
+
+impl Sweep {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Turns, Self::Loses, Self::Settles, Self::Returns];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Turns => "turns",
+            Self::Loses => "loses",
+            Self::Settles => "settles",
+            Self::Returns => "returns",
         }
     }
-    all
+
+    /// The one of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|sweep| sweep.name() == name)
+    }
+
+    /// One scenario for each start and each set of `count` workers, with a mover and a publisher.
+    #[must_use]
+    pub fn of(self, count: usize) -> Vec<Scenario> {
+        let sets = combinations(count, 0);
+        STARTS
+            .iter()
+            .flat_map(|start| sets.iter().map(|workers| scenario(self, start, workers)))
+            .collect()
+    }
 }
 
 /// Every choice of `count` workers from the `from`th on, in order and with repetition.
@@ -65,34 +99,48 @@ fn combinations(count: usize, from: usize) -> Vec<Vec<usize>> {
     all
 }
 
-fn scenario(start: &Sides, workers: &[usize]) -> Scenario {
+fn scenario(sweep: Sweep, start: &Sides, workers: &[usize]) -> Scenario {
     let (name, on_source, on_destination) = start;
     let names: Vec<&str> = workers.iter().map(|worker| WORKERS[*worker]).collect();
+    let third = match sweep {
+        Sweep::Settles => Settled(1),
+        _ => Migrating(1, 0),
+    };
     let mut scenario = Scenario::new(
-        &format!("sweep/{name}/{}", names.join("+")),
-        "workers at what a bucket may hold, with a mover, while the bucket turns round",
+        &format!("{}/{name}/{}", sweep.name(), names.join("+")),
+        "workers at what a bucket may hold, with a mover and a publisher",
         0,
     )
     .plan(1, Migrating(1, 0), &[0, 1])
     .plan(2, Migrating(0, 1), &[0, 1])
-    .plan(3, Migrating(1, 0), &[0, 1])
+    .plan(3, third, &[0, 1])
+    .plan(4, Migrating(0, 1), &[0, 1])
     .under(2);
     for (shard, part) in [(0, on_source), (1, on_destination)] {
         if let Some((log, fence, edges, sealed)) = part {
             scenario = scenario.record(shard, 0, log, *fence, edges, *sealed);
         }
     }
-    for (event, worker) in (3..).step_by(2).zip(workers) {
-        let spec = worker_of(&scenario, WORKERS[*worker], event);
+    for (event, worker) in (2..).zip(workers) {
+        let spec = worker_of(&scenario, WORKERS[*worker], event + 1);
         scenario = scenario.node(spec);
     }
+    let mut moves = vec![Op::Move.x(), Op::Follow(3).x(), Op::Move.x()];
+    let mut publications = vec![Op::Publish(3).x()];
+    if sweep == Sweep::Returns {
+        moves.extend([Op::Follow(4).x(), Op::Move.x()]);
+        publications.push(Op::Publish(4).x());
+    }
+    scenario = scenario
+        .node(node("mover", 2, &moves))
+        .node(node("publisher", 2, &publications));
+    if sweep == Sweep::Loses {
+        for node in &mut scenario.nodes {
+            node.loses = true;
+        }
+        scenario = scenario.losses(1);
+    }
     scenario
-        .node(node(
-            "mover",
-            2,
-            &[Op::Move.x(), Op::Follow(3).x(), Op::Move.x()],
-        ))
-        .node(node("publisher", 2, &[Op::Publish(3).x()]))
 }
 
 fn worker_of(scenario: &Scenario, name: &'static str, event: u8) -> Spec {

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod support;
 
-use loom_protocol_model::{Rule, Rules, TABLE, Verdict, explore, scenarios, sweep};
+use loom_protocol_model::{Rule, Rules, Sweep, TABLE, Verdict, explore, scenarios};
 use support::{assert_nothing_goes_wrong, assert_spare, scenario};
 
 #[test]
@@ -37,6 +37,21 @@ fn the_epoch_of_a_drain_check_matters_only_where_the_plan_was_not_completed() {
 }
 
 #[test]
-fn every_operation_works_on_everything_that_may_be_there() {
-    assert_nothing_goes_wrong(&sweep(1), Rules::all());
+fn whatever_a_bucket_holds_each_operation_works_while_it_turns_round() {
+    assert_nothing_goes_wrong(&Sweep::Turns.of(1), Rules::all());
+}
+
+#[test]
+fn whatever_a_bucket_holds_each_operation_works_while_it_turns_round_twice() {
+    assert_nothing_goes_wrong(&Sweep::Returns.of(1), Rules::all());
+}
+
+#[test]
+fn whatever_a_bucket_holds_each_two_operations_work_while_it_is_settled() {
+    assert_nothing_goes_wrong(&Sweep::Settles.of(2), Rules::all());
+}
+
+#[test]
+fn whatever_a_bucket_holds_each_operation_works_while_a_request_goes_astray() {
+    assert_nothing_goes_wrong(&Sweep::Loses.of(1), Rules::all());
 }
