@@ -201,7 +201,7 @@ fn a_shard_that_another_process_has_locked_is_not_given_up() {
 }
 
 #[test]
-fn a_shard_that_was_given_up_and_comes_back_is_no_member_and_brings_nothing_back() {
+fn a_shard_that_was_given_up_and_comes_back_is_no_member_until_it_is_repaired() {
     let bench = Bench::with_shards(3);
     let lines = generated(100);
     import(&bench, &lines);
@@ -218,9 +218,33 @@ fn a_shard_that_was_given_up_and_comes_back_is_no_member_and_brings_nothing_back
     for args in [&["--shards", "3"][..], &["--add", "2"]] {
         bench
             .run(&[&["rebalance", "--yes"][..], args].concat())
-            .refused(3, &["shard 2", "still holds", "move"]);
+            .refused(3, &["shard 2", "still holds", "loom repair 2"]);
     }
+    bench.write("now.plan", bench.ok(&["plan", "show"]));
+    bench.ok(&[
+        "plan",
+        "rebalance",
+        "now.plan",
+        "--add",
+        "2",
+        "--out",
+        "next.plan",
+    ]);
+    bench
+        .run(&["publish", "next.plan", "--yes"])
+        .refused(3, &["shard 2", "still holds"]);
     assert_eq!(plan(&bench).shards().len(), 2);
+    // What it held can be brought home, and then it is as good as new.
+    let brought = bench.json(&["repair", "2", "--yes"]);
+    assert_eq!(
+        number(&brought["moved"]),
+        (logs(lines.as_bytes()).len() - left.len()) as u64
+    );
+    assert_same(&bench.exported(), &logs(lines.as_bytes()));
+    bench.ok(&["publish", "next.plan", "--yes"]);
+    bench.ok(&["drain", "--until-settled"]);
+    assert_same(&bench.exported(), &logs(lines.as_bytes()));
+    bench.audited();
 }
 
 /// S23

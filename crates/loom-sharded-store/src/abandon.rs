@@ -135,7 +135,8 @@ impl Abandonment {
     /// request to a shard that has it.
     ///
     /// The shard is no member any more. Should it come back, it is under an old plan and nobody sends anything
-    /// to it; what it holds must not be brought back by letting it join again: start with an empty store.
+    /// to it. What it holds must not be taken for the present by letting it join as it is: a
+    /// [repair](crate::ShardedStore::repair) takes what is nowhere else to where it belongs and leaves the shard empty.
     ///
     /// # Errors
     /// [`PlanChangeError`]: `Lost` when another plan was published meanwhile, so that the loss has to be looked

@@ -25,6 +25,9 @@ impl ShardedStore {
     /// Begins to repair a shard that was restored from a backup, which has old records and an old plan. Nodes
     /// refuse a shard that is more than one epoch behind, so that nothing is written to it before this is done.
     ///
+    /// A shard that the plan does not name, since it was [given up](crate::Abandonment) and came back, is emptied:
+    /// what is nowhere else goes to where it belongs.
+    ///
     /// Verifies that the store is the shard that it should be. Changes nothing: see [`Repair`].
     ///
     /// # Errors

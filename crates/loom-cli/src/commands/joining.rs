@@ -60,7 +60,7 @@ pub(super) async fn refuse_used(
                 record.id
             ))
             .with_help(format!(
-                "move `{}` away, so that the shard starts empty, or let another one join",
+                "`loom repair {shard}` takes what is nowhere else to where it belongs, and leaves the shard empty; or move `{}` away",
                 store.path().display()
             )));
         }

@@ -3,6 +3,7 @@
 use loom_shard_plan::{PlanDiff, ShardPlan};
 
 use super::change::{document, publish, refusal, report, warn_unreached};
+use super::joining::refuse_used;
 use crate::args::Publish;
 use crate::deployment::Deployment;
 use crate::failure::Failure;
@@ -32,6 +33,7 @@ pub(super) async fn run(
         });
     }
     check(args, &plan, &next, &diff)?;
+    refuse_used(deployment, diff.joins()).await?;
     let published = publish(deployment, &next, &diff, &args.consent, output).await?;
     report(output, &next, &diff, &args.consent, published)
 }

@@ -212,14 +212,24 @@ fn text(report: &Repaired, done: bool, output: Output) -> String {
             named.join(", ")
         );
     }
-    let _ = writeln!(
-        text,
-        "  what was appended since the backup in {} is gone",
-        match report.buckets.len() {
-            1 => format!("{:#}", report.buckets),
-            many => format!("its {} buckets", count(u64::from(many))),
+    match report.buckets.len() {
+        // It is not in the plan, and empty now.
+        0 => {}
+        1 => {
+            let _ = writeln!(
+                text,
+                "  what was appended since the backup in {:#} is gone",
+                report.buckets
+            );
         }
-    );
+        many => {
+            let _ = writeln!(
+                text,
+                "  what was appended since the backup in its {} buckets is gone",
+                count(u64::from(many))
+            );
+        }
+    }
     text
 }
 
