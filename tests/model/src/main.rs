@@ -175,6 +175,10 @@ fn table(scenarios: &[Scenario]) -> bool {
                 let beside_too = format!(" (and without {beside}; alone nothing)");
                 (scenario, Rules::all().without(beside), beside_too)
             }
+            Verdict::Defence(why) => {
+                println!("{:<32} not needed: {why}", finding.rule);
+                continue;
+            }
         };
         let Some(scenario) = scenarios.iter().find(|scenario| scenario.name == name) else {
             println!("{:<32} {name}: no such scenario", finding.rule);

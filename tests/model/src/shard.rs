@@ -164,6 +164,9 @@ impl Shard {
             Ask::Delete { .. } if record.log.is_empty() => Reply::NotFound,
             Ask::Delete { mark } => {
                 record.log = Seq::EMPTY;
+                if !rules.has(Rule::DeleteKeepsFence) {
+                    record.fence = 0;
+                }
                 record.sealed &= record.exists();
                 record.marked |= mark;
                 Reply::Done
@@ -226,7 +229,7 @@ impl Shard {
 }
 
 fn import(here: &mut Record, moved: Record, rules: Rules) -> Reply {
-    if here.sealed {
+    if here.sealed && rules.has(Rule::ImportRefusesSealed) {
         return Reply::Sealed;
     }
     if here.marked && rules.has(Rule::ImportRefusesMarked) {
@@ -241,6 +244,9 @@ fn import(here: &mut Record, moved: Record, rules: Rules) -> Reply {
         }
     }
     here.log = moved.log;
+    if !rules.has(Rule::ImportMerges) {
+        (here.fence, here.edges) = (moved.fence, moved.edges);
+    }
     here.fence = here.fence.max(moved.fence);
     here.edges = moved.edges.merged(here.edges);
     Reply::Done

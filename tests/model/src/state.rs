@@ -215,6 +215,11 @@ impl State {
             // It predates plans and cannot follow one.
             Reply::Stale(_) if node.plan == 0 => Next::Over(Answer::Refused),
             Reply::Stale(newer) if cx.plan(newer).epoch > cx.plan(node.plan).epoch => {
+                let follows = cx.plan(node.plan).may_precede(cx.plan(newer));
+                if !follows && !cx.rules.has(Rule::AdoptAnyHigher) {
+                    event.again = true;
+                    return self.enter(cx, me, step, event);
+                }
                 if node.adopt(cx, newer) {
                     Next::Again
                 } else {

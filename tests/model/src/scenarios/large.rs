@@ -75,6 +75,6 @@ pub(super) fn all() -> Vec<Scenario> {
         .node(node("fencer", 1, &[Op::Acquire.x(), append_fenced(1, 3)]).losing())
         .node(node("publisher", 1, &[Op::Publish(2).x()]).losing())
         .node(mover(1).losing())
-        .losses(2),
+        .losses(1),
     ]
 }

@@ -125,7 +125,10 @@ fn scenario(sweep: Sweep, start: &Sides, workers: &[usize]) -> Scenario {
         let spec = worker_of(&scenario, WORKERS[*worker], event + 1);
         scenario = scenario.node(spec);
     }
-    let mut moves = vec![Op::Move.x(), Op::Follow(3).x(), Op::Move.x()];
+    let mut moves = vec![Op::Move.x()];
+    if sweep != Sweep::Loses {
+        moves.extend([Op::Follow(3).x(), Op::Move.x()]);
+    }
     let mut publications = vec![Op::Publish(3).x()];
     if sweep == Sweep::Returns {
         moves.extend([Op::Follow(4).x(), Op::Move.x()]);

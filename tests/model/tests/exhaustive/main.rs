@@ -32,6 +32,11 @@ fn roles_in_listings_only_protect_against_what_a_settle_should_not_have_left() {
 }
 
 #[test]
+fn no_import_meets_a_sealed_record() {
+    assert_spare(Rule::ImportRefusesSealed);
+}
+
+#[test]
 fn the_epoch_of_a_drain_check_matters_only_where_the_plan_was_not_completed() {
     assert_spare(Rule::DrainCheckUnderEpoch);
 }
