@@ -8,8 +8,6 @@ pub(crate) enum Rule {
     LookAgain,
     /// An unsealed copy beats a sealed one.
     UnsealedCounts,
-    /// Two sealed copies were looked at at two moments: look again.
-    BothSealedAgain,
     /// An execution is created on the destination, never on the source.
     CreateOnDestination,
     /// A record without a log moves to the destination before its log is created there.

@@ -93,7 +93,6 @@ fn every_rule_of_this_crate_is_noticed_when_it_is_off() {
     let rules = [
         Rule::LookAgain,
         Rule::UnsealedCounts,
-        Rule::BothSealedAgain,
         Rule::CreateOnDestination,
         Rule::BringRecord,
         Rule::RequireRecord,

@@ -2,6 +2,7 @@
 
 mod fault;
 mod interleave;
+mod relocation;
 mod shard;
 
 pub(crate) use fault::{Call, Fault};

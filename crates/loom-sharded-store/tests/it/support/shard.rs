@@ -21,6 +21,7 @@ pub(crate) struct TestShard {
     ledger: bool,
     fencing: bool,
     branches: bool,
+    relocation: bool,
     /// Lists no more than this at a time, as a store may.
     page: usize,
 }
@@ -28,6 +29,14 @@ pub(crate) struct TestShard {
 impl TestShard {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self::build(MemoryStore::new()))
+    }
+
+    /// Which can seal records, so that live executions move.
+    pub(crate) fn relocating() -> Arc<Self> {
+        Arc::new(Self {
+            relocation: true,
+            ..Self::build(MemoryStore::new())
+        })
     }
 
     pub(crate) fn without_ledger() -> Arc<Self> {
@@ -90,6 +99,7 @@ impl TestShard {
             ledger: true,
             fencing: true,
             branches: true,
+            relocation: false,
             page: usize::MAX,
         }
     }
@@ -125,7 +135,7 @@ impl TestShard {
     }
 
     /// Runs a call as the script has it.
-    async fn run<T>(
+    pub(super) async fn run<T>(
         &self,
         call: Call,
         id: Option<&loom_spi::ExecutionId>,
@@ -192,6 +202,9 @@ impl EventStore for TestShard {
         }
         if self.branches {
             offered = offered.with_branches(self);
+        }
+        if self.relocation {
+            offered = offered.with_relocation(self);
         }
         offered
     }
