@@ -16,6 +16,16 @@ pub(crate) enum Task {
         bless: bool,
     },
     Demo,
+    Simulate(Schedules),
+}
+
+/// Which schedules of the simulation to run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Schedules {
+    /// This one alone, with its trace if it fails.
+    pub(crate) seed: Option<u64>,
+    /// As many of each kind as this.
+    pub(crate) count: Option<u64>,
 }
 
 /// Which steps of `test` to run, and how.
@@ -44,9 +54,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, St
         Some("conformance") => Task::Conformance,
         Some("plans") => return plans(args),
         Some("demo") => Task::Demo,
+        Some("simulate") => return simulate(args),
         Some(other) => {
             return Err(format!(
-                "no task `{other}`: expected test, conformance, plans, demo or help"
+                "no task `{other}`: expected test, conformance, plans, demo, simulate or help"
             ));
         }
     };
@@ -67,6 +78,26 @@ fn plans(args: impl Iterator<Item = String>) -> Result<Task, String> {
         }
     }
     Ok(Task::Plans { bless })
+}
+
+fn simulate(mut args: impl Iterator<Item = String>) -> Result<Task, String> {
+    let mut schedules = Schedules::default();
+    while let Some(arg) = args.next() {
+        let value = match arg.as_str() {
+            "--help" | "-h" => return Ok(Task::Help),
+            "--seed" => &mut schedules.seed,
+            "--schedules" => &mut schedules.count,
+            extra => return Err(format!("unexpected argument `{extra}`")),
+        };
+        let number = args
+            .next()
+            .ok_or_else(|| format!("`{arg}` needs a number"))?;
+        let number = number
+            .parse()
+            .map_err(|_| format!("`{arg}` needs a number, and `{number}` is none"))?;
+        *value = Some(number);
+    }
+    Ok(Task::Simulate(schedules))
 }
 
 fn selection(mut args: impl Iterator<Item = String>) -> Result<Task, String> {
@@ -110,6 +141,9 @@ usage: cargo xtask <task>
                 the plans in docs/examples/plans, and the summaries of their steps; --bless
                 rewrites those
   demo          a sharded deployment under target/demo, and the incident graph over it
+  simulate [--seed SEED] [--schedules N]
+                the sharded store in a simulated world: N schedules of each of four kinds
+                (default 600), or the one of a seed, with its trace if it fails
   help          this text
 
 steps of test:
@@ -160,11 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn a_schedule_is_replayed_by_its_seed() {
+        let schedules = |seed, count| Ok(Task::Simulate(Schedules { seed, count }));
+        assert_eq!(parsed("simulate"), schedules(None, None));
+        assert_eq!(parsed("simulate --seed 7"), schedules(Some(7), None));
+        assert_eq!(parsed("simulate --schedules 9"), schedules(None, Some(9)));
+    }
+
+    #[test]
     fn a_mistake_is_named() {
         for (line, expected) in [
             ("", "no task"),
             ("tset", "`tset`"),
             ("demo now", "`now`"),
+            ("simulate --seed", "needs a number"),
+            ("simulate --seed x", "`x` is none"),
+            ("simulate 7", "`7`"),
             ("plans --blss", "`--blss`"),
             ("test --only", "needs the names"),
             ("test --only clipy", "`clipy`"),

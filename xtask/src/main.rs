@@ -7,6 +7,7 @@ mod deny;
 mod lines;
 mod plans;
 mod report;
+mod simulate;
 mod snapshots;
 mod step;
 mod test;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Task::Test(selection) => test::run(&workspace, &selection),
         Task::Conformance => report::single(conformance::run(&workspace, Build::Alone)),
         Task::Plans { bless } => report::single(plans::run(&workspace, Build::Alone, bless)),
+        Task::Simulate(schedules) => report::single(simulate::run(&workspace, &schedules)),
         Task::Demo => report::single(demo::run(&workspace)),
     };
     if done {
