@@ -244,3 +244,44 @@ impl fmt::Display for Report {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Rule;
+
+    fn report(name: &str, rules: Rules) -> Report {
+        let all = crate::scenarios();
+        let scenario = all.iter().find(|scenario| scenario.name == name).unwrap();
+        explore(scenario, rules)
+    }
+
+    #[test]
+    fn all_states_are_reached_and_each_is_counted_once() {
+        let report = report("absence-is-not-remembered", Rules::all());
+        assert!(report.violation.is_none());
+        assert!(report.steps >= report.states - 1);
+        assert!(report.depth > 0);
+        let again = self::report("absence-is-not-remembered", Rules::all());
+        assert_eq!((again.states, again.steps), (report.states, report.steps));
+    }
+
+    #[test]
+    fn twins_are_taken_together() {
+        let mut scenarios = crate::scenarios().into_iter();
+        let scenario = scenarios.find(|scenario| !scenario.twins.is_empty());
+        let mut scenario = scenario.unwrap();
+        let together = explore(&scenario, Rules::all()).states;
+        scenario.twins.clear();
+        let apart = explore(&scenario, Rules::all()).states;
+        assert!(together < apart, "{together} {apart}");
+        assert!(apart <= 2 * together, "{together} {apart}");
+    }
+
+    #[test]
+    fn a_node_that_goes_in_circles_is_found() {
+        let rules = Rules::all().without(Rule::UnsealReverted);
+        let trace = report("begun-then-reverted", rules).violation.unwrap();
+        assert_eq!(trace.violation, CIRCLE);
+    }
+}

@@ -1,11 +1,13 @@
 //! What a shard does with a request that it serves.
 
+use std::fmt;
+
 use crate::plan::IDS;
 use crate::rule::{Rule, Rules};
 use crate::seq::Seq;
 
 /// What a shard knows of one id.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Record {
     pub(crate) log: Seq,
     pub(crate) edges: Seq,
@@ -38,7 +40,7 @@ impl Record {
 }
 
 /// What a look at a record shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Seen {
     pub(crate) exists: bool,
     pub(crate) log: bool,
@@ -250,4 +252,26 @@ fn import(here: &mut Record, moved: Record, rules: Rules) -> Reply {
     here.fence = here.fence.max(moved.fence);
     here.edges = moved.edges.merged(here.edges);
     Reply::Done
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { log, fence, .. } = self;
+        write!(f, "(log {log:?}, fence {fence}, edges {:?}", self.edges)?;
+        let sealed = if self.sealed { ", sealed" } else { "" };
+        let marked = if self.marked { ", marked" } else { "" };
+        write!(f, "{sealed}{marked})")
+    }
+}
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.exists, self.log, self.sealed) {
+            (false, ..) => "nothing",
+            (_, true, false) => "a log",
+            (_, true, true) => "a log, sealed",
+            (_, false, false) => "a record without a log",
+            (_, false, true) => "a record without a log, sealed",
+        })
+    }
 }

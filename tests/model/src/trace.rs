@@ -103,3 +103,33 @@ impl fmt::Display for Trace {
         write!(f, "      {}", self.violation)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Rule, Rules, explore, scenarios};
+
+    #[test]
+    fn a_trace_tells_each_step_and_what_is_wrong_at_the_end() {
+        let scenario = scenarios()
+            .into_iter()
+            .find(|scenario| scenario.name == "late-helper")
+            .unwrap();
+        let rules = Rules::all().without(Rule::DeleteLeavesMark);
+        let trace = explore(&scenario, rules).violation.unwrap();
+        let text = trace.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), trace.len() + 1);
+        assert_eq!(lines.last().map(|line| line.trim()), Some(trace.violation));
+        // One twin imports first and the other last, each what it has read itself.
+        let by = |what: &str| {
+            let those = lines.iter().filter(|line| line.contains(what));
+            let names = those.filter_map(|line| line.split_whitespace().nth(1));
+            names.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (imports, mut reads) = (by("Import"), by("Fetch"));
+        assert_eq!(imports.len(), 2, "{text}");
+        assert_ne!(imports[0], imports[1], "{text}");
+        reads.reverse();
+        assert_eq!(imports, reads, "{text}");
+    }
+}
