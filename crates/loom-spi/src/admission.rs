@@ -301,7 +301,7 @@ pub enum ImportAdmission {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Event, ExecutionId, NewEvent, PlanFingerprint, SealedRecord, Timestamp};
+    use crate::{Branch, Event, ExecutionId, NewEvent, PlanFingerprint, SealedRecord, Timestamp};
 
     fn id() -> ExecutionId {
         ExecutionId::new("e").unwrap()
@@ -519,6 +519,23 @@ mod tests {
         let mut terminal = import(2);
         terminal.events[1].terminal = true;
         assert!(refused(terminal), "terminal in an open log");
+        let mut mistimed = import(2);
+        mistimed.events[1].recorded_at = Timestamp::from_millis(1);
+        assert!(refused(mistimed), "not of the head's time");
+        let of = |sealed: SealedRecord| Import::new(id(), sealed, vec![]);
+        let past = FenceToken(FenceToken::MAX.0 + 1);
+        assert!(
+            refused(of(SealedRecord::new(None, Some(past), vec![]))),
+            "past the last token"
+        );
+        let itself = Branch::new(id(), "label");
+        assert!(
+            refused(of(SealedRecord::new(None, None, vec![itself]))),
+            "its own branch"
+        );
+        let unnamed =
+            SealedRecord::new(None, Some(FenceToken(1)), vec![]).with_holder(String::new());
+        assert!(refused(of(unnamed)), "a holder without a name");
         let fence_alone = Import::new(
             id(),
             SealedRecord::new(None, Some(FenceToken(1)), vec![]),

@@ -2,7 +2,8 @@
 
 use crate::request::request;
 use crate::{
-    Branch, Event, ExecutionId, FenceToken, ListCursor, LogHead, RouteFilter, StoreErrorKind,
+    AcquireFence, Branch, Event, ExecutionId, FenceToken, ListCursor, LogHead, RecordLineage,
+    RouteFilter, StoreErrorKind,
 };
 
 request! {
@@ -56,6 +57,34 @@ impl SealedRecord {
         self
     }
 
+    /// What no store would have given out, if there is something of that kind.
+    fn impossible(&self, id: &ExecutionId) -> Option<String> {
+        if self.head.is_some_and(|head| head.next_sequence == 0) {
+            return Some("the sealed head is of a log without events: expected none".to_owned());
+        }
+        if let Some(fence) = self.fence.filter(|fence| *fence > FenceToken::MAX) {
+            return Some(format!(
+                "fence tokens end at {}, this one is {fence}",
+                FenceToken::MAX
+            ));
+        }
+        let holder = AcquireFence::new(id.clone()).with_holder(self.holder.clone());
+        let edges = self.branches.iter().map(|branch| {
+            RecordLineage::new(id.clone(), branch.child.clone(), branch.label.clone()).check()
+        });
+        let refusal = edges.chain([holder.check()]).find_map(Result::err);
+        refusal.map(|refusal| refusal.to_string())
+    }
+
+    /// Whether an event is the first or the last of the log and not of the time that the head says.
+    fn is_mistimed(&self, event: &Event) -> bool {
+        self.head.is_some_and(|head| {
+            (event.sequence == 0 && event.recorded_at != head.created_at)
+                || (event.sequence + 1 == head.next_sequence
+                    && event.recorded_at != head.updated_at)
+        })
+    }
+
     /// How many events the log has; 0 when there is no log.
     #[must_use]
     pub fn events(&self) -> u64 {
@@ -96,8 +125,9 @@ impl Import {
     ///
     /// # Errors
     /// [`StoreErrorKind::InvalidArgument`] when events are missing between the first and the last, when there
-    /// are more than the sealed head says, none although there is a log, or when an event other than the
-    /// last of a closed log is terminal.
+    /// are more than the sealed head says, none although there is a log, when an event other than the last of a
+    /// closed log is terminal, when the times of the first or the last event are not those of the head, or when
+    /// the fence, its holder or an edge is one that a store would not have taken.
     pub fn check(&self) -> Result<(), StoreErrorKind> {
         let events = self.sealed.events();
         let first = self.first_sequence();
@@ -110,7 +140,9 @@ impl Import {
             let last = next.checked_add(1) == Some(events);
             event.terminal != (last && closed)
         });
-        let reason = if let Some((next, event)) = gap {
+        let reason = if let Some(reason) = self.sealed.impossible(&self.id) {
+            reason
+        } else if let Some((next, event)) = gap {
             format!(
                 "event {} follows event {}: expected {next}",
                 event.sequence,
@@ -127,6 +159,15 @@ impl Import {
             let is = if event.terminal { "is" } else { "is not" };
             format!(
                 "event {next} {is} terminal: expected the last event of a closed log, and no other, to be"
+            )
+        } else if let Some(event) = self
+            .events
+            .iter()
+            .find(|event| self.sealed.is_mistimed(event))
+        {
+            format!(
+                "event {} is not of the time that the sealed head says",
+                event.sequence
             )
         } else {
             return Ok(());
