@@ -447,3 +447,19 @@ fn shards_are_listed_with_who_they_are_and_what_they_hold_even_when_one_is_down(
     let text = bench.ok(&["shard", "ls"]);
     assert!(text.contains("unreachable shard 1"), "{text}");
 }
+
+/// It is in the plan while it leaves, so that what it holds is the present.
+#[test]
+fn a_shard_that_was_leaving_and_holds_executions_can_be_kept() {
+    let bench = Bench::with_shards(4);
+    let lines = generated(100);
+    bench.run_with_stdin(&["import", "-"], lines.as_bytes());
+    bench.ok(&["rebalance", "--shards", "3", "--allow-shrink", "--yes"]);
+    bench.ok(&["revert", "--all", "--yes"]);
+    bench.ok(&["drain", "--until-settled"]);
+    assert!(!bench.ids_on(3).is_empty());
+    let kept = bench.json(&["rebalance", "--add", "3", "--yes"]);
+    assert_eq!(kept["published"], true);
+    bench.ok(&["drain", "--until-settled"]);
+    assert_same(&bench.exported(), &logs(lines.as_bytes()));
+}

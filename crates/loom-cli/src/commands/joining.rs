@@ -44,8 +44,12 @@ pub(super) async fn refuse_used(
     deployment: &Deployment,
     joining: impl IntoIterator<Item = ShardId>,
 ) -> Result<(), Failure> {
-    let shards = deployment.shards().await;
+    let (plan, shards) = (deployment.plan()?, deployment.shards().await);
     for shard in joining {
+        // One that was leaving and is kept after all serves what it holds.
+        if plan.shard(shard).is_some() {
+            continue;
+        }
         let Some(store) = shards.get(&shard.get()) else {
             continue;
         };
