@@ -93,6 +93,35 @@ pub(super) fn all() -> Vec<Scenario> {
             &[Op::Publish(2).x(), Op::Publish(3).x(), Op::Publish(4).x()],
         )),
         Scenario::new(
+            "whole-life",
+            "an execution is created and appended to, moves, its bucket turns round, returns and is settled; it is \
+             deleted at any time and created again",
+            0,
+        )
+        .plan(1, Migrating(0, 1), &[0, 1])
+        .plan(2, Migrating(1, 0), &[0, 1])
+        .plan(3, Migrating(0, 1), &[0, 1])
+        .plan(4, Settled(1), &[0, 1])
+        .under(1)
+        .node(node("author", 1, &[create(1), append(1, 2)]))
+        .node(node("remaker", 1, &[Op::Delete.x(), create(3)]))
+        .node(node(
+            "mover",
+            1,
+            &[
+                Op::Move.x(),
+                Op::Follow(2).x(),
+                Op::Move.x(),
+                Op::Follow(3).x(),
+                Op::Move.x(),
+            ],
+        ))
+        .node(node(
+            "publisher",
+            1,
+            &[Op::Publish(2).x(), Op::Publish(3).x(), Op::Publish(4).x()],
+        )),
+        Scenario::new(
             "delete-then-return",
             "an execution is deleted on the destination, created again, and comes back there two epochs later",
             0,
