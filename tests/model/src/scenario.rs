@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use crate::node::Cached;
-use crate::op::Step;
+use crate::op::{Op, Step};
 use crate::plan::{IDS, Place, Plan, SHARDS};
+use crate::rule::Rule;
 use crate::seq::Seq;
 use crate::shard::{Record, Shard};
 use crate::truth::Truth;
@@ -89,6 +90,26 @@ impl Scenario {
             nodes: Vec::new(),
             twins: Vec::new(),
             losses: 0,
+        }
+    }
+
+    /// Whether anything that happens in it can depend on a rule, as far as that is plain.
+    #[must_use]
+    pub fn involves(&self, rule: Rule) -> bool {
+        let mut steps = self.nodes.iter().flat_map(|node| &node.program);
+        let settles = |plan: u8| {
+            let places = self.plans[usize::from(plan)].places;
+            places[..self.ids]
+                .iter()
+                .any(|place| matches!(place, Place::Settled(_)))
+        };
+        match rule {
+            Rule::ListRoles => steps.any(|step| step.op == Op::List),
+            Rule::DrainCheckUnderEpoch => steps.any(|step| match step.op {
+                Op::Publish(plan) => settles(plan),
+                _ => false,
+            }),
+            _ => true,
         }
     }
 
