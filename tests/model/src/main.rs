@@ -109,9 +109,12 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(named) = &options.sweep {
         let (name, count) = named.split_once(':').unwrap_or((named, "1"));
         let sweep = Sweep::named(name).ok_or(format!("there is no sweep `{name}`"))?;
-        let count = count
+        let count: usize = count
             .parse()
             .map_err(|error| format!("`{count}`: {error}"))?;
+        if !(1..=4).contains(&count) {
+            return Err(format!("{count} operations: expected 1 to 4"));
+        }
         return Ok(all_explored(&sweep.of(count), rules));
     }
     let all = scenarios();
