@@ -98,12 +98,10 @@ impl Deployment {
         };
         let shards = self.shards().await;
         for side in sides {
-            if let Some(store) = shards.get(&side.get()) {
-                let epoch = ledger_epoch(store).await?;
-                let head = Head::new(id.clone()).with_epoch(epoch);
-                if store.head(head).await?.is_some() {
-                    return Ok(Some(side));
-                }
+            if let Some(store) = shards.get(&side.get())
+                && is_on(store, id).await?
+            {
+                return Ok(Some(side));
             }
         }
         Ok(None)
@@ -127,6 +125,24 @@ impl Deployment {
 fn no_plan() -> Failure {
     Failure::refused("no shard holds a plan: this deployment was never finished")
         .with_help("create it with `loom init`")
+}
+
+/// Whether a shard has the log of an execution, under whichever plan it is.
+async fn is_on(store: &SqliteStore, id: &ExecutionId) -> Result<bool, Failure> {
+    loop {
+        let epoch = ledger_epoch(store).await?;
+        let head = Head::new(id.clone()).with_epoch(epoch);
+        match store.head(head).await {
+            Ok(head) => return Ok(head.is_some()),
+            // Another plan was published since the epoch was read.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    StoreErrorKind::StalePlan { .. } | StoreErrorKind::ShardBehind { .. }
+                ) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// The plan that a shard is under by itself: for looking at one shard, whatever the others are under.
