@@ -96,11 +96,13 @@ impl Publisher<'_> {
         self.publish(&args);
         for _ in 0..self.rng.u32(0..4) {
             self.let_others_work();
-            if self.rng.bool() {
-                self.publish(&strings(&["revert", "--all", "--yes"]));
-            } else {
-                self.publish(&strings(&["settle"]));
-            }
+            let step: &[&str] = match self.rng.u32(0..5) {
+                0..2 => &["revert", "--all", "--yes"],
+                2..4 => &["settle"],
+                // Refused while anything is left on a source.
+                _ => &["settle", "0-4095"],
+            };
+            self.publish(&strings(step));
         }
         self.let_others_work();
     }
