@@ -5,26 +5,79 @@
     reason = "printing is what it is for"
 )]
 
+mod drain;
 mod plan;
 mod report;
+mod routing;
+mod stores;
 mod timing;
 
+use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use report::Row;
 
+/// What a suite is told.
+#[derive(Debug, Default)]
+struct Settings {
+    /// Where real event logs are.
+    data: Option<PathBuf>,
+}
+
+/// What a suite found.
+#[derive(Debug, Default)]
+struct Outcome {
+    rows: Vec<Row>,
+    /// What does not fit into rows, as text.
+    text: String,
+}
+
+impl From<Vec<Row>> for Outcome {
+    fn from(rows: Vec<Row>) -> Self {
+        let text = String::new();
+        Self { rows, text }
+    }
+}
+
+impl Outcome {
+    /// Adds a part, and shows it: a suite may take minutes.
+    fn add(&mut self, part: Self) {
+        for row in &part.rows {
+            eprintln!("{}: {:.3} x {}", row.what, row.ratio, row.against);
+        }
+        self.rows.extend(part.rows);
+        self.text += &part.text;
+    }
+}
+
+/// Why a suite could not be measured.
+type Failure = Box<dyn Error + Send + Sync>;
+
 /// Measures one suite.
-type Suite = fn() -> Vec<Row>;
+type Suite = fn(&Settings) -> Result<Outcome, Failure>;
 
 /// What can be measured, by name.
-const SUITES: &[(&str, Suite)] = &[("plan", plan::run)];
+const SUITES: &[(&str, Suite)] = &[
+    ("plan", |_| Ok(plan::run().into())),
+    ("routing", |_| routing::run()),
+    ("drain", drain::run),
+];
 
 fn main() -> ExitCode {
     let mut json = false;
     let mut wanted = None;
-    for argument in std::env::args().skip(1) {
+    let mut settings = Settings {
+        data: std::env::var_os("LOOM_DATA").map(PathBuf::from),
+    };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--json" => json = true,
+            "--data" => match arguments.next() {
+                Some(folder) => settings.data = Some(folder.into()),
+                None => return usage("--data: which folder?"),
+            },
             name if wanted.is_none() && !name.starts_with('-') => wanted = Some(name.to_owned()),
             other => return usage(&format!("unexpected argument `{other}`")),
         }
@@ -39,7 +92,19 @@ fn main() -> ExitCode {
     if suites.is_empty() {
         return usage(&format!("there is no suite `{wanted}`"));
     }
-    let rows: Vec<Row> = suites.iter().flat_map(|(_, run)| run()).collect();
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    for (name, run) in suites {
+        match run(&settings) {
+            Ok(outcome) => {
+                rows.extend(outcome.rows);
+                text += &outcome.text;
+            }
+            Err(error) => {
+                eprintln!("loom-bench: {name} could not be measured: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
     if json {
         match serde_json::to_string_pretty(&rows) {
             Ok(text) => println!("{text}"),
@@ -50,6 +115,9 @@ fn main() -> ExitCode {
         }
     } else {
         print!("{}", report::table(&rows));
+        if !text.is_empty() {
+            print!("\n{text}");
+        }
     }
     ExitCode::SUCCESS
 }
@@ -57,7 +125,7 @@ fn main() -> ExitCode {
 fn usage(problem: &str) -> ExitCode {
     let names: Vec<_> = SUITES.iter().map(|(name, _)| *name).collect();
     eprintln!(
-        "loom-bench: {problem}\nusage: loom-bench {}|all [--json]",
+        "loom-bench: {problem}\nusage: loom-bench {}|all [--json] [--data FOLDER]",
         names.join("|")
     );
     ExitCode::from(2)

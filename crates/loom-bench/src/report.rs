@@ -35,6 +35,8 @@ pub(crate) struct Row {
 pub(crate) enum Target {
     /// No more than this.
     AtMost(f64),
+    /// No less than this.
+    AtLeast(f64),
     /// Less than this.
     Below(f64),
     /// Exactly this.
@@ -45,6 +47,7 @@ impl Target {
     fn is_met(self, ratio: f64) -> bool {
         match self {
             Self::AtMost(bound) => ratio <= bound,
+            Self::AtLeast(bound) => ratio >= bound,
             Self::Below(bound) => ratio < bound,
             Self::Exactly(value) => (ratio - value).abs() < 1e-9,
         }
@@ -53,6 +56,7 @@ impl Target {
     fn text(self) -> String {
         match self {
             Self::AtMost(bound) => format!("<= {bound}"),
+            Self::AtLeast(bound) => format!(">= {bound}"),
             Self::Below(bound) => format!("< {bound}"),
             Self::Exactly(value) => format!("= {value}"),
         }

@@ -15,6 +15,17 @@ pub(crate) struct Ratio {
 }
 
 impl Ratio {
+    /// Of the rounds of a comparison, of which there is at least one.
+    pub(crate) fn of(rounds: impl IntoIterator<Item = f64>) -> Self {
+        let ratios = sorted(rounds.into_iter());
+        let at = |place: usize| ratios.get(place).copied().unwrap_or(f64::NAN);
+        Self {
+            median: at(ratios.len() / 2),
+            min: at(0),
+            max: at(ratios.len().saturating_sub(1)),
+        }
+    }
+
     /// A figure that is counted, not timed.
     pub(crate) fn exact(value: f64) -> Self {
         Self {
@@ -34,6 +45,11 @@ pub(crate) struct Paired {
     pub(crate) ours: Duration,
     /// The median time of theirs.
     pub(crate) theirs: Duration,
+}
+
+/// The middle one.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    Ratio::of(values).median
 }
 
 /// Times both in turns, after one round that does not count.

@@ -124,7 +124,7 @@ fn appends(make: Make, calls: u64) -> Duration {
         left -= requests.len();
         let start = Instant::now();
         for request in requests {
-            black_box(now(store.append(request)).unwrap());
+            black_box(now((*store).append(request)).unwrap());
         }
         spent += start.elapsed();
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use loom_shard_plan::{ShardId, ShardPlan};
 use loom_spi::{Operation, PlanEpoch, StoreError, StoreErrorKind};
+use tracing::Instrument as _;
 
 use crate::core::Core;
 use crate::ledger::{Attempt, publishable};
@@ -68,7 +69,10 @@ impl Core {
             return Err(error);
         };
         let remedy = match error.kind() {
-            StoreErrorKind::StalePlan { .. } => Remedy::Follow,
+            StoreErrorKind::StalePlan { .. } => {
+                self.counters.stale_plans.count();
+                Remedy::Follow
+            }
             StoreErrorKind::ShardBehind { .. } => Remedy::Raise,
             StoreErrorKind::Unavailable { outcome_known, .. } => Remedy::AskOthers {
                 may_repeat: *outcome_known || only_reads(error.operation()),
@@ -82,7 +86,13 @@ impl Core {
             return Err(error);
         }
         restarts.0 += 1;
-        match self.apply(remedy, seen, shard).await {
+        let span = tracing::debug_span!(
+            "loom.converge",
+            shard = shard.get(),
+            epoch = seen.epoch,
+            remedy = remedy.name()
+        );
+        match self.apply(remedy, seen, shard).instrument(span).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(error),
             Err(cause) => Err(not_converged(error, cause)),
@@ -109,6 +119,7 @@ impl Core {
         };
         match routing.route(id.route_hash()) {
             Route::Settled(side) if self.offers.relocation && self.rules.keep(Rule::Unseal) => {
+                self.counters.sealed_waits.count();
                 match side.unseal(id).await {
                     // A newer plan, or retired meanwhile: starting again finds out.
                     Err(cause)
@@ -254,6 +265,7 @@ impl Core {
     ) -> Result<(), OpenError> {
         planner.connect_missing(&plan, Unused::Refused).await?;
         let now = self.current.load_full();
+        let epoch = plan.epoch();
         let next = Arc::new(Routing::planned(plan, &planner.known, Some(&now))?);
         if self.offers.ledgers {
             self.gate.replace(&next);
@@ -261,6 +273,7 @@ impl Core {
             self.gate.exchange(&now, &next).await;
         }
         self.current.store(next);
+        tracing::event!(name: "loom.plan_adopted", tracing::Level::INFO, epoch);
         Ok(())
     }
 }
@@ -303,4 +316,14 @@ enum Remedy {
     Raise,
     /// The shard does not answer.
     AskOthers { may_repeat: bool },
+}
+
+impl Remedy {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Follow => "follow",
+            Self::Raise => "raise",
+            Self::AskOthers { .. } => "ask others",
+        }
+    }
 }

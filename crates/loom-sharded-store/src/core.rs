@@ -49,7 +49,7 @@ impl Core {
             cache: ResolutionCache::new(cache_capacity),
             moves: Moves::new(),
             lineage_locks: (0..LINEAGE_LOCKS).map(|_| Mutex::default()).collect(),
-            counters: Counters::default(),
+            counters: Counters::new(),
             offers: planner.offers,
             rules,
             planner: Mutex::new(planner),

@@ -1,24 +1,30 @@
 //! Moving everything that may move.
 
+mod options;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 use loom_shard_plan::ShardId;
-use loom_spi::{ExecutionId, List, ListCursor, Records, RouteFilter, StoreError, StoreErrorKind};
-use tokio::sync::Mutex;
+use loom_spi::{
+    ExecutionId, List, ListCursor, PlanEpoch, RecordSummary, Records, RouteFilter, StoreError,
+    StoreErrorKind,
+};
+use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior, interval};
+use tracing::Instrument as _;
 
-use crate::core::restarting;
+use crate::core::{Core, restarting};
 use crate::drain::sides_of;
 use crate::shard::Side;
-use crate::{MigrateError, Migrated, PlanChangeError, Settled, ShardedStore};
+use crate::{MigrateError, Migrated, PlanChangeError, ShardedStore};
+pub use options::{DrainOptions, Drained};
 
 /// Records that are looked at together.
 const PAGE: usize = 256;
-/// How many stuck executions and failures a report names.
-const NAMED: usize = 100;
 
 impl ShardedStore {
     /// Looks once at everything that the sources of migrating buckets hold, moves what may move, and settles
@@ -45,7 +51,16 @@ impl ShardedStore {
     pub async fn drain(
         &self,
         options: &DrainOptions,
-        mut progress: impl FnMut(&Drained) + Send,
+        progress: impl FnMut(&Drained) + Send,
+    ) -> Result<Drained, PlanChangeError> {
+        let drained = self.drain_all(options, progress);
+        drained.instrument(tracing::info_span!("loom.drain")).await
+    }
+
+    async fn drain_all(
+        &self,
+        options: &DrainOptions,
+        progress: impl FnMut(&Drained) + Send,
     ) -> Result<Drained, PlanChangeError> {
         self.refresh().await?;
         let plan = self.plan().ok_or(PlanChangeError::Unplanned)?;
@@ -63,45 +78,101 @@ impl ShardedStore {
             *turn += 1;
             *turn
         });
-        let pace = options.rate.map(pace);
-        let mut report = Drained::default();
-        let mut silent: BTreeSet<ShardId> = BTreeSet::new();
-        for (place, migrating) in (1..).zip(&buckets) {
-            if migrating.shards.iter().any(|shard| silent.contains(shard)) {
-                report.failed_buckets += 1;
-                continue;
-            }
-            let drained = self
-                .drain_bucket(
-                    migrating.bucket,
-                    options,
-                    pace.as_ref(),
-                    &mut report,
-                    &mut progress,
-                )
-                .await;
-            report.buckets_seen = place;
-            if let Err(error) = drained {
-                silent.extend(error.shard().map(ShardId));
-                report.failed_buckets += 1;
-                report.name(None, error.to_string());
-            }
-            progress(&report);
-        }
+        let work = Work {
+            core: &self.core,
+            options,
+            pace: options.rate.map(pace),
+            moves: Semaphore::new(options.at_once.get().min(Semaphore::MAX_PERMITS)),
+            state: Mutex::new(State {
+                report: Drained::default(),
+                silent: BTreeSet::new(),
+                progress,
+            }),
+        };
+        // Buckets hold a few executions each, so that it takes many of them to have enough moves under way.
+        stream::iter(buckets)
+            .map(|migrating| work.drain(migrating))
+            .buffer_unordered(options.at_once.get())
+            .for_each(|()| std::future::ready(()))
+            .await;
+        let mut report = work.into_report();
         if options.settle {
             report.settled = Some(self.settle_drained().await?);
         }
         Ok(report)
     }
+}
 
-    async fn drain_bucket(
-        &self,
-        bucket: u32,
-        options: &DrainOptions,
-        pace: Option<&Mutex<Interval>>,
-        report: &mut Drained,
-        progress: &mut (impl FnMut(&Drained) + Send),
-    ) -> Result<(), StoreError> {
+/// One drain at work.
+struct Work<'a, P> {
+    core: &'a Core,
+    options: &'a DrainOptions,
+    pace: Option<tokio::sync::Mutex<Interval>>,
+    /// As many as there may be moves at a time.
+    moves: Semaphore,
+    /// Never locked while anything is waited for.
+    state: Mutex<State<P>>,
+}
+
+struct State<P> {
+    report: Drained,
+    /// Shards that could not be reached.
+    silent: BTreeSet<ShardId>,
+    progress: P,
+}
+
+impl<P: FnMut(&Drained) + Send> Work<'_, P> {
+    fn state(&self) -> MutexGuard<'_, State<P>> {
+        // What is in there is whole at any time.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn into_report(self) -> Drained {
+        self.state
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .report
+    }
+
+    fn tell(&self) {
+        let State {
+            report, progress, ..
+        } = &mut *self.state();
+        progress(report);
+    }
+
+    async fn drain(&self, migrating: Migrating) {
+        let silent = |state: &State<P>| {
+            let mut shards = migrating.shards.iter();
+            shards.any(|shard| state.silent.contains(shard))
+        };
+        let skip = {
+            let mut state = self.state();
+            let skip = silent(&state);
+            state.report.failed_buckets += u64::from(skip);
+            skip
+        };
+        if skip {
+            return;
+        }
+        let drained = self.drain_bucket(migrating.bucket).await;
+        {
+            let mut state = self.state();
+            state.report.buckets_seen += 1;
+            if let Err(error) = drained {
+                // What other buckets have met already is not named again.
+                let known = silent(&state);
+                state.silent.extend(error.shard().map(ShardId));
+                state.report.failed_buckets += 1;
+                if !known {
+                    state.report.name(None, error.to_string());
+                }
+            }
+        }
+        self.tell();
+    }
+
+    async fn drain_bucket(&self, bucket: u32) -> Result<(), StoreError> {
         let mut cursor = None;
         loop {
             let page: Result<Page, StoreError> =
@@ -109,26 +180,22 @@ impl ShardedStore {
                     Err(error) => Err(error),
                     Ok((_, None)) => Ok(Page::default()),
                     Ok((filter, Some(sides))) => {
-                        sides.source.page_to_drain(filter, cursor.clone()).await
+                        let page = sides.source.page_to_drain(filter, cursor.clone()).await;
+                        page.map(|page| page.under(routing.epoch()))
                     }
                 });
             let page = page?;
             let (movable, live): (Vec<_>, Vec<_>) = page
                 .records
                 .into_iter()
-                .partition(|record| options.live || !record.live);
-            report.live += live.len() as u64;
+                .partition(|record| self.options.live || !record.live);
+            self.state().report.live += live.len() as u64;
             let mut moves = stream::iter(movable)
-                .map(|record| async move {
-                    if let Some(pace) = pace {
-                        pace.lock().await.tick().await;
-                    }
-                    let moved = self.migrate_execution(&record.id).await;
-                    (record.id, moved)
-                })
-                .buffer_unordered(options.at_once.get());
+                .map(|record| self.migrate(record, page.epoch))
+                .buffer_unordered(self.options.at_once.get());
             let mut failure = None;
             while let Some((id, moved)) = moves.next().await {
+                let report = &mut self.state().report;
                 match moved {
                     Ok(Migrated::Moved { .. }) => report.moved += 1,
                     Ok(_) => {}
@@ -143,107 +210,27 @@ impl ShardedStore {
             if let Some(error) = failure {
                 return Err(error);
             }
-            progress(report);
+            self.tell();
             match page.next {
                 Some(next) => cursor = Some(next),
                 None => return Ok(()),
             }
         }
     }
-}
 
-/// How a [drain](ShardedStore::drain) goes about its work.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct DrainOptions {
-    /// Whether live executions are moved too. Default no: they drain when they close.
-    pub live: bool,
-    /// The most moves begun in a second, so that callers are not held up. Default no bound.
-    pub rate: Option<NonZeroU32>,
-    /// How many moves are under way at a time. Default 64. Together with a rate this bounds what a drain costs
-    /// everybody else: a move is three writes and takes about as long as they do.
-    pub at_once: NonZeroUsize,
-    /// Whether the buckets that are empty afterwards are settled. Default yes.
-    pub settle: bool,
-}
-
-impl Default for DrainOptions {
-    fn default() -> Self {
-        Self {
-            live: false,
-            rate: None,
-            at_once: NonZeroUsize::MIN.saturating_add(63),
-            settle: true,
+    async fn migrate(
+        &self,
+        record: ToDrain,
+        epoch: Option<PlanEpoch>,
+    ) -> (ExecutionId, Result<Migrated, MigrateError>) {
+        // Never closed.
+        let _permit = self.moves.acquire().await.ok();
+        if let Some(pace) = &self.pace {
+            pace.lock().await.tick().await;
         }
-    }
-}
-
-impl DrainOptions {
-    /// Closed executions only, as fast as it goes.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets [`live`](Self::live).
-    #[must_use]
-    pub fn with_live(mut self, live: bool) -> Self {
-        self.live = live;
-        self
-    }
-
-    /// Sets [`rate`](Self::rate).
-    #[must_use]
-    pub fn with_rate(mut self, rate: impl Into<Option<NonZeroU32>>) -> Self {
-        self.rate = rate.into();
-        self
-    }
-
-    /// Sets [`at_once`](Self::at_once).
-    #[must_use]
-    pub fn with_at_once(mut self, at_once: NonZeroUsize) -> Self {
-        self.at_once = at_once;
-        self
-    }
-
-    /// Sets [`settle`](Self::settle).
-    #[must_use]
-    pub fn with_settle(mut self, settle: bool) -> Self {
-        self.settle = settle;
-        self
-    }
-}
-
-/// What a [drain](ShardedStore::drain) has done so far.
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct Drained {
-    /// Executions, and records without a log, that were moved.
-    pub moved: u64,
-    /// Live executions that were left, because they were not asked for.
-    pub live: u64,
-    /// Executions that could not be moved.
-    pub stuck: u64,
-    /// Migrating buckets that were looked at.
-    pub buckets_seen: u64,
-    /// Migrating buckets that were left because a shard could not be reached.
-    pub failed_buckets: u64,
-    /// The first hundred of what stuck, and of the failures: which execution, if it is about one, and why.
-    pub reasons: Vec<(Option<ExecutionId>, String)>,
-    /// What was settled afterwards; `None` before, and when it was not asked for.
-    pub settled: Option<Settled>,
-}
-
-impl Drained {
-    fn stick(&mut self, id: ExecutionId, reason: String) {
-        self.stuck += 1;
-        self.name(Some(id), reason);
-    }
-
-    fn name(&mut self, id: Option<ExecutionId>, reason: String) {
-        if self.reasons.len() < NAMED {
-            self.reasons.push((id, reason));
-        }
+        let seen = record.summary.map(|summary| (epoch, summary));
+        let moved = self.core.migrate_seen(&record.id, seen).await;
+        (record.id, moved)
     }
 }
 
@@ -254,12 +241,23 @@ struct Migrating {
 
 #[derive(Default)]
 struct Page {
+    /// The plan under which it was read.
+    epoch: Option<PlanEpoch>,
     records: Vec<ToDrain>,
     next: Option<ListCursor>,
 }
 
+impl Page {
+    fn under(mut self, epoch: Option<PlanEpoch>) -> Self {
+        self.epoch = epoch;
+        self
+    }
+}
+
 struct ToDrain {
     id: ExecutionId,
+    /// The whole record, where it can be looked at.
+    summary: Option<RecordSummary>,
     /// Whether it has a log that is not closed.
     live: bool,
 }
@@ -277,8 +275,10 @@ impl Side<'_> {
             let records = page.executions.into_iter().map(|execution| ToDrain {
                 live: open(execution.head),
                 id: execution.id,
+                summary: None,
             });
             return Ok(Page {
+                epoch: None,
                 records: records.collect(),
                 next: page.next,
             });
@@ -288,17 +288,19 @@ impl Side<'_> {
         let records = page.records.into_iter().map(|record| ToDrain {
             // What is sealed is on its way already.
             live: !record.sealed && record.head.is_some_and(open),
-            id: record.id,
+            id: record.id.clone(),
+            summary: Some(record),
         });
         Ok(Page {
+            epoch: None,
             records: records.collect(),
             next: page.next,
         })
     }
 }
 
-fn pace(rate: NonZeroU32) -> Mutex<Interval> {
+fn pace(rate: NonZeroU32) -> tokio::sync::Mutex<Interval> {
     let mut interval = interval(Duration::from_secs(1) / rate.get());
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    Mutex::new(interval)
+    tokio::sync::Mutex::new(interval)
 }

@@ -4,26 +4,56 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
 use crate::routing::Routing;
+use crate::stats::ROUTED;
+
+/// Requests that a lane counts before the metrics facade is told.
+const TOLD_EVERY: u64 = 1024;
 
 /// Hands every operation the current routing, and knows when the operations of an earlier one are gone.
 ///
 /// Each thread has a lane, and each lane a [`View`] of its own: entering takes a reference to that view,
 /// so threads share no cache line, and the references that are left *are* the operations in flight. There
-/// is no lock and no counter beside them.
+/// is no lock and no counter of them. How many requests there were is counted by lane too.
 pub(crate) struct Gate {
     lanes: Box<[Lane]>,
     present: Arc<Present>,
+    routed: metrics::Counter,
 }
 
 /// Keeps neighbouring lanes off one cache line (two lines, since processors prefetch pairs).
 #[repr(align(128))]
-struct Lane(ArcSwap<View>);
+struct Lane {
+    view: ArcSwap<View>,
+    /// Requests of this lane's threads.
+    routed: AtomicU64,
+    /// How many of them the metrics facade has been told of.
+    told: AtomicU64,
+}
+
+impl Lane {
+    fn new(view: Arc<View>) -> Self {
+        Self {
+            view: ArcSwap::from(view),
+            routed: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+        }
+    }
+
+    /// Tells the facade what it has not been told yet, each request once whoever else does so.
+    #[cold]
+    fn tell(&self, facade: &metrics::Counter) -> u64 {
+        let routed = self.routed.load(Ordering::Relaxed);
+        let told = self.told.fetch_max(routed, Ordering::Relaxed);
+        facade.increment(routed.saturating_sub(told));
+        routed
+    }
+}
 
 /// A routing as one lane sees it. The alignment keeps the reference counts of two lanes apart.
 #[repr(align(128))]
@@ -67,6 +97,20 @@ impl Deref for Entered {
     }
 }
 
+impl Entered {
+    #[inline]
+    fn through(lane: &Lane) -> Option<Self> {
+        let view = lane.view.load();
+        matches!(view.state, State::Open { .. }).then_some(Self(view))
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.routed();
+    }
+}
+
 impl Gate {
     pub(crate) fn new(routing: &Arc<Routing>) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -74,9 +118,14 @@ impl Gate {
         let count = threads.saturating_mul(8).next_power_of_two().clamp(16, 256);
         let present = Arc::new(Present::default());
         let lanes = (0..count)
-            .map(|_| Lane(ArcSwap::from(open_view(routing, &present))))
+            .map(|_| Lane::new(open_view(routing, &present)))
             .collect();
-        Self { lanes, present }
+        let routed = metrics::counter!(ROUTED);
+        Self {
+            lanes,
+            present,
+            routed,
+        }
     }
 
     /// The current routing, for as long as the result is held. Waits while a plan is being replaced.
@@ -90,20 +139,45 @@ impl Gate {
 
     /// The current routing, unless a plan is being replaced.
     #[inline]
-    pub(crate) fn try_enter(&self) -> Option<Entered> {
-        let view = self.lane().load();
-        matches!(view.state, State::Open { .. }).then_some(Entered(view))
+    fn try_enter(&self) -> Option<Entered> {
+        Entered::through(self.lane())
+    }
+
+    /// The same for a request that begins, which is counted.
+    #[inline]
+    pub(crate) fn begin(&self) -> Option<Entered> {
+        let lane = self.lane();
+        self.count_on(lane);
+        Entered::through(lane)
+    }
+
+    /// Counts a request that begins.
+    pub(crate) fn count(&self) {
+        self.count_on(self.lane());
+    }
+
+    #[inline]
+    fn count_on(&self, lane: &Lane) {
+        let before = lane.routed.fetch_add(1, Ordering::Relaxed);
+        if before % TOLD_EVERY == TOLD_EVERY - 1 {
+            lane.tell(&self.routed);
+        }
+    }
+
+    /// How many requests have begun; the metrics facade knows as many afterwards.
+    pub(crate) fn routed(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.tell(&self.routed)).sum()
     }
 
     async fn enter_later(&self) -> Entered {
         loop {
-            let view = self.lane().load();
+            let view = self.lane().view.load();
             let State::Closed(reopened) = &view.state else {
                 return Entered(view);
             };
             // Made before the second look, so that a gate that opens between the two is noticed.
             let opens = reopened.notified();
-            if Arc::ptr_eq(&view, &self.lane().load()) {
+            if Arc::ptr_eq(&view, &self.lane().view.load()) {
                 opens.await;
             }
         }
@@ -139,14 +213,14 @@ impl Gate {
 
     fn open(&self, routing: &Arc<Routing>) {
         for lane in &self.lanes {
-            lane.0.store(open_view(routing, &self.present));
+            lane.view.store(open_view(routing, &self.present));
         }
     }
 
     #[inline]
-    fn lane(&self) -> &ArcSwap<View> {
+    fn lane(&self) -> &Lane {
         // The number of lanes is a power of two.
-        &self.lanes[lane_of_thread() & (self.lanes.len() - 1)].0
+        &self.lanes[lane_of_thread() & (self.lanes.len() - 1)]
     }
 }
 
@@ -168,7 +242,7 @@ struct Closed<'a> {
 impl Closed<'_> {
     fn close(&self) {
         for lane in &self.gate.lanes {
-            lane.0.store(Arc::new(View {
+            lane.view.store(Arc::new(View {
                 routing: Arc::clone(&self.routing),
                 state: State::Closed(Arc::clone(&self.reopened)),
             }));

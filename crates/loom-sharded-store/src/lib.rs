@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod abandon;
+mod again;
 mod append;
 mod builder;
 mod cache;

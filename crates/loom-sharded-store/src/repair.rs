@@ -163,7 +163,7 @@ impl Repair {
         report: &mut Repaired,
         progress: &mut (impl FnMut(&Repaired) + Send),
     ) -> Result<(), RepairError> {
-        let here = Side::new(&self.shard, under);
+        let here = Side::new(&self.shard, &under);
         let mut cursor: Option<ListCursor> = None;
         loop {
             let request = Records::new(PAGE).with_cursor(cursor.take());
@@ -263,7 +263,7 @@ impl Repair {
         if !placement.names(self.shard.id) {
             return Ok(false);
         }
-        if Side::new(&self.shard, under).inspect(id).await?.is_some() {
+        if Side::new(&self.shard, &under).inspect(id).await?.is_some() {
             return Ok(false);
         }
         let sides = match placement {

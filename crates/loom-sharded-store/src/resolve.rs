@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use loom_spi::{ExecutionId, Head, LogHead, Operation, StoreError, StoreErrorKind};
+use tracing::Instrument as _;
 
 use crate::compare::may_have_been_left;
 use crate::core::Core;
@@ -44,6 +45,19 @@ impl Core {
         id: &ExecutionId,
         sides: Sides<'a>,
     ) -> Result<Resolution<'a>, StoreError> {
+        let span = tracing::debug_span!("loom.resolve", execution = %id);
+        let looking = self.look_around(operation, id, sides).instrument(span);
+        let resolution = looking.await?;
+        self.counters.resolved.count();
+        Ok(resolution)
+    }
+
+    async fn look_around<'a>(
+        &self,
+        operation: Operation,
+        id: &ExecutionId,
+        sides: Sides<'a>,
+    ) -> Result<Resolution<'a>, StoreError> {
         let Sides {
             source,
             destination,
@@ -64,9 +78,7 @@ impl Core {
             }
             let resolution = match (on_destination, on_source) {
                 // Never so at one moment: a leftover is removed before the other copy is sealed.
-                (Some(there), Some(here))
-                    if there.sealed && here.sealed && self.rules.keep(Rule::BothSealedAgain) =>
-                {
+                (Some(there), Some(here)) if there.sealed && here.sealed => {
                     continue;
                 }
                 (Some(there), Some(here)) => {

@@ -14,6 +14,8 @@ use crate::shard::{Shard, Side};
 #[derive(Debug)]
 pub(crate) struct Routing {
     rule: Rule,
+    /// The name of the plan, which every request under it carries.
+    epoch: Option<PlanEpoch>,
     /// Ascending by id; at least one, and every one that the rule can name.
     shards: Box<[Shard]>,
     /// By shard id, where it stands in `shards`.
@@ -34,7 +36,6 @@ enum Rule {
 #[derive(Debug)]
 struct Planned {
     plan: Arc<ShardPlan>,
-    epoch: PlanEpoch,
     /// By bucket, the epoch since which this node has seen its placement unchanged and without a gap.
     /// Empty when no bucket migrates.
     since: Box<[u64]>,
@@ -84,7 +85,7 @@ impl Routing {
             Rule::Unplanned(count) => {
                 // Below the number of shards, which fits.
                 let place = usize::try_from(hash.0 % count).unwrap_or(0);
-                Route::Settled(Side::new(&self.shards[place], None))
+                Route::Settled(Side::new(&self.shards[place], &None))
             }
             Rule::Planned(planned) => match planned.plan.route(hash.0) {
                 Placement::Settled(shard) => Route::Settled(self.side(shard)),
@@ -101,7 +102,7 @@ impl Routing {
     #[inline]
     fn side(&self, shard: ShardId) -> Side<'_> {
         let place = self.places[usize::from(shard.get())];
-        Side::new(&self.shards[usize::from(place)], self.epoch())
+        Side::new(&self.shards[usize::from(place)], &self.epoch)
     }
 
     /// The plan, if there is one.
@@ -115,16 +116,14 @@ impl Routing {
     /// The name of the plan, which every request under it carries.
     #[inline]
     pub(crate) fn epoch(&self) -> Option<PlanEpoch> {
-        match &self.rule {
-            Rule::Unplanned(_) => None,
-            Rule::Planned(planned) => Some(planned.epoch),
-        }
+        self.epoch
     }
 
     /// All shards, ascending by id.
     pub(crate) fn sides(&self) -> impl ExactSizeIterator<Item = Side<'_>> {
-        let epoch = self.epoch();
-        self.shards.iter().map(move |shard| Side::new(shard, epoch))
+        self.shards
+            .iter()
+            .map(|shard| Side::new(shard, &self.epoch))
     }
 
     /// The two shards of a bucket, if it is migrating.
@@ -197,6 +196,7 @@ impl Routing {
         let shards: Box<[Shard]> = known.values().cloned().collect();
         Ok(Self {
             rule: Rule::Unplanned(shards.len() as u64),
+            epoch: None,
             places: places(&shards),
             shards,
             sources: Box::default(),
@@ -234,11 +234,8 @@ impl Routing {
             since(&plan, before)
         };
         Ok(Self {
-            rule: Rule::Planned(Planned {
-                epoch: plan_epoch(&plan),
-                plan,
-                since,
-            }),
+            epoch: Some(plan_epoch(&plan)),
+            rule: Rule::Planned(Planned { plan, since }),
             places: places(&shards),
             shards,
             sources: sources.into_iter().collect(),

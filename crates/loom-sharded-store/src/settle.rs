@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use loom_shard_plan::Placement;
 use loom_spi::PlanEpoch;
+use tracing::Instrument as _;
 
 use crate::core::Core;
 use crate::drain::report_of;
@@ -82,15 +83,20 @@ impl ShardedStore {
     /// # Cancel safety
     /// As [`settle`](Self::settle).
     pub async fn settle_drained(&self) -> Result<Settled, PlanChangeError> {
-        let mut planner = self.core.planner.lock().await;
-        for _ in 1..ATTEMPTS {
-            match self.core.settle_drained(&mut planner).await {
-                // Somebody else changed the plan meanwhile: what is drained under the new one is to be settled.
-                Err(error) if is_overtaken(&error) => {}
-                settled => return settled,
+        async {
+            let mut planner = self.core.planner.lock().await;
+            for _ in 1..ATTEMPTS {
+                match self.core.settle_drained(&mut planner).await {
+                    // Somebody else changed the plan meanwhile: what is drained under the new one is to be
+                    // settled.
+                    Err(error) if is_overtaken(&error) => {}
+                    settled => return settled,
+                }
             }
+            self.core.settle_drained(&mut planner).await
         }
-        self.core.settle_drained(&mut planner).await
+        .instrument(tracing::info_span!("loom.settle"))
+        .await
     }
 }
 

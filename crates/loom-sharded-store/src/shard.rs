@@ -27,11 +27,11 @@ impl fmt::Debug for Shard {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side<'a> {
     shard: &'a Shard,
-    epoch: Option<PlanEpoch>,
+    epoch: &'a Option<PlanEpoch>,
 }
 
 impl<'a> Side<'a> {
-    pub(crate) fn new(shard: &'a Shard, epoch: Option<PlanEpoch>) -> Self {
+    pub(crate) fn new(shard: &'a Shard, epoch: &'a Option<PlanEpoch>) -> Self {
         Self { shard, epoch }
     }
 
@@ -42,7 +42,7 @@ impl<'a> Side<'a> {
     /// Puts the plan on a request. Outside a plan the caller's own stays.
     pub(crate) fn stamp(self, epoch: &mut Option<PlanEpoch>) {
         if self.epoch.is_some() {
-            *epoch = self.epoch;
+            *epoch = *self.epoch;
         }
     }
 

@@ -10,6 +10,7 @@ use loom_spi::{
     PlanEpoch, Read, ReadPage, StoreError,
 };
 
+use crate::again::Again;
 use crate::converge::{Restarts, concerns_plans};
 use crate::core::Core;
 use crate::routing::Route;
@@ -90,7 +91,7 @@ impl ShardedStore {
     /// What has been counted since the store was opened.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.core.counters.snapshot()
+        self.core.counters.snapshot(self.core.gate.routed())
     }
 }
 
@@ -100,42 +101,42 @@ impl ShardedStore {
 macro_rules! straight {
     ($store:expr, $method:ident, $request:ident) => {{
         let core = &*$store.core;
-        let mut request = $request;
-        let Some(routing) = core.gate.try_enter() else {
-            return Box::pin(core.$method(request)).await;
+        let Some(routing) = core.gate.begin() else {
+            return Box::pin(core.$method($request)).await;
         };
-        let Route::Settled(side) = routing.route(request.id.route_hash()) else {
+        let Route::Settled(side) = routing.route($request.id.route_hash()) else {
             drop(routing);
-            return Box::pin(core.$method(request)).await;
+            return Box::pin(core.$method($request)).await;
         };
-        side.stamp(&mut request.epoch);
-        let again = core.may_restart(&routing).then(|| request.clone());
-        let answer = side.store().$method(request).await;
+        side.stamp(&mut $request.epoch);
+        let kept = core.may_restart(&routing).then(|| $request.keep());
+        let answer = side.store().$method($request).await;
         let Err(error) = answer else { return answer };
         let error = side.blame()(error);
-        let Some(again) = again.filter(|_| concerns_plans(&error)) else {
+        let again = kept.filter(|_| concerns_plans(&error));
+        let (Some(kept), Some(id)) = (again, error.execution().cloned()) else {
             return Err(error);
         };
         let epoch = routing.epoch();
         drop(routing);
         Box::pin(core.converge(&mut Restarts::default(), epoch, error)).await?;
-        Box::pin(core.$method(again)).await
+        Box::pin(core.$method(Again::again(kept, id))).await
     }};
 }
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl EventStore for ShardedStore {
-    async fn append(&self, request: Append) -> Result<Appended, StoreError> {
+    async fn append(&self, mut request: Append) -> Result<Appended, StoreError> {
         self.core.check_limits(&request)?;
         straight!(self, append, request)
     }
 
-    async fn read(&self, request: Read) -> Result<ReadPage, StoreError> {
+    async fn read(&self, mut request: Read) -> Result<ReadPage, StoreError> {
         straight!(self, read, request)
     }
 
-    async fn head(&self, request: Head) -> Result<Option<LogHead>, StoreError> {
+    async fn head(&self, mut request: Head) -> Result<Option<LogHead>, StoreError> {
         straight!(self, head, request)
     }
 
@@ -144,6 +145,7 @@ impl EventStore for ShardedStore {
     }
 
     async fn delete(&self, request: Delete) -> Result<Deleted, StoreError> {
+        self.core.gate.count();
         self.core.delete(request).await
     }
 

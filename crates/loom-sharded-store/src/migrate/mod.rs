@@ -3,8 +3,13 @@
 mod copy;
 mod error;
 
+use std::time::Instant;
+
 use loom_shard_plan::ShardId;
-use loom_spi::{Delete, ExecutionId, LogHead, Operation, StoreError, StoreErrorKind};
+use loom_spi::{
+    Delete, ExecutionId, LogHead, Operation, PlanEpoch, RecordSummary, StoreError, StoreErrorKind,
+};
+use tracing::Instrument as _;
 
 use crate::ShardedStore;
 use crate::compare::{Relation, compare};
@@ -49,18 +54,33 @@ impl ShardedStore {
     /// Dropping the call is like a crash: each step is done or not, none is torn, and the last one sent
     /// may still take effect. Call it again before an execution that was not started yet is.
     pub async fn migrate_execution(&self, id: &ExecutionId) -> Result<Migrated, MigrateError> {
+        self.core.migrate_seen(id, None).await
+    }
+}
+
+impl Core {
+    /// Moves one execution; what was seen of it on the source says so under the plan of `epoch` alone.
+    pub(crate) async fn migrate_seen(
+        &self,
+        id: &ExecutionId,
+        seen: Option<(Option<PlanEpoch>, RecordSummary)>,
+    ) -> Result<Migrated, MigrateError> {
         let hash = id.route_hash();
         let moved: Result<Result<Migrated, MigrateError>, StoreError> =
-            restarting!(self.core, |routing| match routing.route(hash) {
-                Route::Settled(side) => match self.core.is_there(id, side).await {
+            restarting!(self, |routing| match routing.route(hash) {
+                Route::Settled(side) => match self.is_there(id, side).await {
                     Ok(true) => Ok(Ok(Migrated::Settled { on: side.id() })),
                     Ok(false) => Ok(Err(not_found(id).into())),
                     Err(error) => Err(error),
                 },
-                Route::Migrating(sides) => match Box::pin(self.core.migrate(sides, id)).await {
-                    Err(MigrateError::Store(error)) => Err(error),
-                    answer => Ok(answer),
-                },
+                Route::Migrating(sides) => {
+                    let of_this_plan = seen.as_ref().filter(|(epoch, _)| *epoch == routing.epoch());
+                    let seen = of_this_plan.map(|(_, record)| record.clone());
+                    match Box::pin(self.migrate(sides, id, seen)).await {
+                        Err(MigrateError::Store(error)) => Err(error),
+                        answer => Ok(answer),
+                    }
+                }
             });
         moved?
     }
@@ -104,9 +124,10 @@ impl Core {
         &self,
         sides: Sides<'_>,
         id: &ExecutionId,
+        seen: Option<RecordSummary>,
     ) -> Result<Migrated, MigrateError> {
         let (from, to) = (sides.source.id(), sides.destination.id());
-        if let Relocated::Moved(events) = self.relocate(sides, id).await? {
+        if let Relocated::Moved(events) = self.relocate_seen(sides, id, seen).await? {
             return Ok(Migrated::Moved { from, to, events });
         }
         match sides.destination.inspect(id).await? {
@@ -120,10 +141,27 @@ impl Core {
         }
     }
 
-    async fn migrate(&self, sides: Sides<'_>, id: &ExecutionId) -> Result<Migrated, MigrateError> {
+    async fn migrate(
+        &self,
+        sides: Sides<'_>,
+        id: &ExecutionId,
+        seen: Option<RecordSummary>,
+    ) -> Result<Migrated, MigrateError> {
         if self.offers.relocation {
-            return self.migrate_record(sides, id).await;
+            return self.migrate_record(sides, id, seen).await;
         }
+        let (from, to) = (sides.source.id().get(), sides.destination.id().get());
+        let span = tracing::debug_span!("loom.move", execution = %id, from, to);
+        self.migrate_log(sides, id).instrument(span).await
+    }
+
+    /// The log and what belongs to it, by copying.
+    async fn migrate_log(
+        &self,
+        sides: Sides<'_>,
+        id: &ExecutionId,
+    ) -> Result<Migrated, MigrateError> {
+        let begun = Instant::now();
         let _alone = self.moves.alone(id).await;
         self.cache.remove(id);
         let Sides {
@@ -181,7 +219,8 @@ impl Core {
             }
             self.forget_on_source(sides, id).await?;
             self.cache.insert(id, sides, destination);
-            self.counters.moved.count();
+            self.counters
+                .count_move(head.next_sequence, begun.elapsed());
             return Ok(Migrated::Moved {
                 from,
                 to,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use loom_shard_plan::{Placement, ShardId, ShardPlan};
 use loom_spi::{PublishedPlan, StoreErrorKind};
+use tracing::Instrument as _;
 
 use super::Published;
 use crate::core::Core;
@@ -25,14 +26,19 @@ impl Core {
         planner: &mut Planner,
         next: Arc<ShardPlan>,
     ) -> Result<Published, PlanChangeError> {
-        for _ in 1..ATTEMPTS {
-            match self.try_publish(planner, &next).await {
-                // The drain check met a newer plan: then this one comes too late, which is the answer.
-                Err(error @ PlanChangeError::Store(_)) if is_overtaken(&error) => {}
-                published => return published,
+        let span = tracing::info_span!("loom.publish", epoch = next.epoch());
+        async {
+            for _ in 1..ATTEMPTS {
+                match self.try_publish(planner, &next).await {
+                    // The drain check met a newer plan: then this one comes too late, which is the answer.
+                    Err(error @ PlanChangeError::Store(_)) if is_overtaken(&error) => {}
+                    published => return published,
+                }
             }
+            self.try_publish(planner, &next).await
         }
-        self.try_publish(planner, &next).await
+        .instrument(span)
+        .await
     }
 
     async fn try_publish(
@@ -91,7 +97,10 @@ impl Core {
             let leaving = routing.plan().map_or_else(Vec::new, |now| members(now));
             unreached = self.spread(planner, &next, &leaving).await;
         }
+        let settled = routing.plan().map_or(0, |now| settled_by(now, &next));
         self.install(planner, next).await?;
+        self.counters.publications.count();
+        self.counters.settled_buckets.add(settled);
         Ok(Published { epoch, unreached })
     }
 
@@ -217,12 +226,7 @@ async fn check_drained(
     now: &ShardPlan,
     next: &ShardPlan,
 ) -> Result<(), PlanChangeError> {
-    // A step that changes the number of buckets settles none.
-    let settling = now
-        .migrating()
-        .map(|migration| migration.bucket)
-        .filter(|bucket| matches!(next.placement(*bucket), Some(Placement::Settled(_))))
-        .collect();
+    let settling = settling(now, next).collect();
     let undrained: Vec<BucketDrain> = report_of(routing, Some(settling))
         .await?
         .undrained()
@@ -232,6 +236,21 @@ async fn check_drained(
         Ok(())
     } else {
         Err(PlanChangeError::NotDrained(undrained))
+    }
+}
+
+/// The buckets that `next` settles. A step that changes the number of buckets settles none.
+fn settling<'a>(now: &'a ShardPlan, next: &'a ShardPlan) -> impl Iterator<Item = u32> + 'a {
+    now.migrating()
+        .map(|migration| migration.bucket)
+        .filter(|bucket| matches!(next.placement(*bucket), Some(Placement::Settled(_))))
+}
+
+fn settled_by(now: &ShardPlan, next: &ShardPlan) -> u64 {
+    if now.bucket_count() == next.bucket_count() {
+        settling(now, next).count() as u64
+    } else {
+        0
     }
 }
 

@@ -32,13 +32,17 @@ impl Core {
         sides: Sides<'a>,
     ) -> Result<Changeable<'a>, StoreError> {
         for _ in 0..ROUNDS {
-            match self.resolve(operation, id, sides).await? {
+            let resolution = self.resolve(operation, id, sides).await?;
+            match resolution {
                 Resolution::Nowhere(_) => return Ok(Changeable::NoLog),
                 Resolution::Destination(side, head) | Resolution::Source(side, head)
                     if !head.sealed =>
                 {
                     return Ok(Changeable::Log(side, head));
                 }
+                _ => self.counters.sealed_waits.count(),
+            }
+            match resolution {
                 Resolution::Source(..) if self.rules.keep(Rule::FinishMove) => {
                     self.complete_move(operation, sides, id).await?;
                 }
@@ -47,6 +51,7 @@ impl Core {
                     unseal(operation, side, id).await?;
                 }
                 Resolution::Destination(side, head) => return Ok(Changeable::Log(side, head)),
+                Resolution::Nowhere(_) => return Ok(Changeable::NoLog),
             }
         }
         Err(unsettled(operation, sides, id))
@@ -73,6 +78,7 @@ impl Core {
         id: &ExecutionId,
         sides: Sides<'_>,
     ) -> Result<(), StoreError> {
+        self.counters.sealed_waits.count();
         let on_source = sides.source.inspect(id).await;
         let on_source =
             on_source.map_err(|error| crate::resolve::on_the_way(operation, id, error))?;

@@ -8,11 +8,14 @@ mod lineage;
 mod read;
 mod side;
 
+use std::time::Instant;
+
 use loom_shard_plan::ShardId;
 use loom_spi::{
     Event, ExecutionId, Import, Imported, Operation, Read, RecordSummary, SealedRecord, StoreError,
     StoreErrorKind,
 };
+use tracing::Instrument as _;
 
 use crate::compare::{Relation, compare};
 use crate::core::Core;
@@ -29,6 +32,8 @@ const MIGRATE: Operation = Operation::Migrate;
 const ATTEMPTS: usize = 16;
 /// The most events of one part.
 const PART_EVENTS: usize = 1024;
+/// How many events are read before it is known how large they are.
+const FIRST: usize = 32;
 /// About how many bytes of events one part has, unless a single event has more.
 const PART_BYTES: usize = 4 << 20;
 
@@ -62,11 +67,39 @@ impl Core {
         sides: Sides<'_>,
         id: &ExecutionId,
     ) -> Result<Relocated, MigrateError> {
+        self.relocate_seen(sides, id, None).await
+    }
+
+    /// The same for a record that was seen on the source, under this plan, a moment ago: as long as it was not
+    /// sealed, that says no less than a look that somebody else overtakes.
+    pub(crate) async fn relocate_seen(
+        &self,
+        sides: Sides<'_>,
+        id: &ExecutionId,
+        seen: Option<RecordSummary>,
+    ) -> Result<Relocated, MigrateError> {
+        let (from, to) = (sides.source.id().get(), sides.destination.id().get());
+        let span = tracing::debug_span!("loom.move", execution = %id, from, to);
+        let seen = seen.filter(|record| !record.sealed);
+        self.relocate_alone(sides, id, seen).instrument(span).await
+    }
+
+    async fn relocate_alone(
+        &self,
+        sides: Sides<'_>,
+        id: &ExecutionId,
+        mut seen: Option<RecordSummary>,
+    ) -> Result<Relocated, MigrateError> {
+        let begun = Instant::now();
         // Not needed for safety: nodes do not wait for each other, tasks of one node need not copy twice.
         let _alone = self.moves.alone(id).await;
         for _ in 0..ATTEMPTS {
-            let Some(record) = sides.source.inspect(id).await? else {
-                return Ok(Relocated::NothingThere);
+            let record = match seen.take() {
+                Some(record) => record,
+                None => match sides.source.inspect(id).await? {
+                    Some(record) => record,
+                    None => return Ok(Relocated::NothingThere),
+                },
             };
             match self.relocate_record(sides, id, &record).await {
                 Ok(events) => {
@@ -75,7 +108,7 @@ impl Core {
                     } else {
                         self.cache.remove(id);
                     }
-                    self.counters.moved.count();
+                    self.counters.count_move(events, begun.elapsed());
                     return Ok(Relocated::Moved(events));
                 }
                 Err(Pause::Again) => {}
@@ -188,27 +221,44 @@ impl Core {
             sealed.fence = None;
         }
         let mut from = 0;
-        let mut limit = 16;
         loop {
-            let events = if from < sealed.events() {
-                let read = Read::new(id.clone(), from, limit);
-                match sides.source.read(read).await {
-                    Ok(page) if page.events.is_empty() => return Err(Pause::Again),
-                    Ok(page) => page.events,
-                    Err(error) if is(&error, &StoreErrorKind::NotFound) => {
-                        return Err(Pause::Again);
-                    }
-                    Err(error) => return Err(on_the_way(MIGRATE, id, error).into()),
-                }
-            } else {
-                Vec::new()
-            };
-            limit = next_limit(&events);
+            let events = self.part(sides.source, id, from, sealed.events()).await?;
             let part = Import::new(id.clone(), sealed.clone(), events);
             match sides.destination.import(part).await {
                 Ok(Imported::Staged { next_sequence }) => from = next_sequence,
                 Ok(_) => return Ok(()),
                 Err(error) => return Err(self.not_imported(sides, id, error)),
+            }
+        }
+    }
+
+    /// The events from `from` on, as many as belong into one part: a part is a write, a page is only a read.
+    async fn part(
+        &self,
+        source: Side<'_>,
+        id: &ExecutionId,
+        from: u64,
+        end: u64,
+    ) -> Result<Vec<Event>, Pause> {
+        let mut part = Vec::new();
+        let mut bytes = 0;
+        loop {
+            let next = from + part.len() as u64;
+            let limit = next_limit(part.len(), bytes);
+            if next >= end || limit == 0 {
+                return Ok(part);
+            }
+            let page = match source.read(Read::new(id.clone(), next, limit)).await {
+                Ok(page) if page.events.is_empty() => return Err(Pause::Again),
+                Ok(page) => page.events,
+                Err(error) if is(&error, &StoreErrorKind::NotFound) => return Err(Pause::Again),
+                Err(error) => return Err(on_the_way(MIGRATE, id, error).into()),
+            };
+            bytes += page.iter().map(size).sum::<usize>();
+            if part.is_empty() {
+                part = page;
+            } else {
+                part.extend(page);
             }
         }
     }
@@ -229,6 +279,12 @@ impl Core {
 
     fn differs(&self, sides: Sides<'_>, id: &ExecutionId, reason: &str) -> MigrateError {
         self.counters.both_sides_differ.count();
+        tracing::event!(
+            name: "loom.both_sides_differ",
+            tracing::Level::WARN,
+            execution = %id,
+            reason
+        );
         MigrateError::Differs {
             id: id.clone(),
             from: sides.source.id(),
@@ -275,14 +331,20 @@ fn unfinished(
         .with_source(error)
 }
 
-/// How many events to read next, judging by the last ones.
-fn next_limit(events: &[Event]) -> usize {
-    let bytes: usize = events
-        .iter()
-        .map(|event| event.kind.len() + event.payload.len() + 32)
-        .sum();
-    let each = bytes / events.len().max(1);
-    (PART_BYTES / each.max(1)).clamp(1, PART_EVENTS)
+/// How many events to read next for a part that has `events` of `bytes` so far, judging by those; 0 when it is
+/// full.
+fn next_limit(events: usize, bytes: usize) -> usize {
+    if events == 0 {
+        return FIRST;
+    }
+    let each = (bytes / events).max(1);
+    let fit = PART_BYTES.saturating_sub(bytes) / each;
+    fit.min(PART_EVENTS.saturating_sub(events))
+}
+
+/// About what an event takes.
+fn size(event: &Event) -> usize {
+    event.kind.len() + event.payload.len() + 32
 }
 
 pub(super) fn is(error: &StoreError, kind: &StoreErrorKind) -> bool {
