@@ -162,8 +162,26 @@ fn initialize(connection: &Connection, options: &Options) -> Result<bool, rusqli
     made.and_then(|made| connection.execute_batch("COMMIT").map(|()| made))
 }
 
+/// Checks what can be told from the header, and that the file can be written.
+pub(crate) fn check(
+    path: &Path,
+    connection: &Connection,
+    options: &Options,
+) -> Result<(), StoreError> {
+    check_header(path, connection, options)?;
+    let read_only = connection.is_readonly(MAIN_DB);
+    if read_only.map_err(|error| failure(path, options, error))? {
+        return Err(OpenFailure::ReadOnly { path: path.into() }.into_error());
+    }
+    Ok(())
+}
+
 /// Checks what can be told from the header.
-fn check(path: &Path, connection: &Connection, options: &Options) -> Result<(), StoreError> {
+pub(crate) fn check_header(
+    path: &Path,
+    connection: &Connection,
+    options: &Options,
+) -> Result<(), StoreError> {
     let path = || path.to_owned();
     let found = contents(connection).map_err(|error| failure(&path(), options, error))?;
     let refused = match found {
@@ -188,15 +206,7 @@ fn check(path: &Path, connection: &Connection, options: &Options) -> Result<(), 
                 ),
             }
         }
-        Contents::Header { .. } => {
-            let read_only = connection
-                .is_readonly(MAIN_DB)
-                .map_err(|error| failure(&path(), options, error))?;
-            if !read_only {
-                return Ok(());
-            }
-            OpenFailure::ReadOnly { path: path() }
-        }
+        Contents::Header { .. } => return Ok(()),
     };
     Err(refused.into_error())
 }
@@ -245,7 +255,7 @@ fn verify(
 }
 
 /// What SQLite's refusal to open a file means.
-fn failure(path: &Path, options: &Options, error: rusqlite::Error) -> StoreError {
+pub(crate) fn failure(path: &Path, options: &Options, error: rusqlite::Error) -> StoreError {
     let path = path.to_owned();
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => OpenFailure::NotADatabase { path },

@@ -124,7 +124,7 @@ impl Work for RecordLocations {
     }
 }
 
-fn current(connection: &Connection) -> Result<Option<PublishedPlan>, Failure> {
+pub(crate) fn current(connection: &Connection) -> Result<Option<PublishedPlan>, Failure> {
     let mut find = connection.prepare_cached(CURRENT)?;
     let mut rows = find.query([])?;
     let row = rows.next()?.ok_or_else(no_shard_row)?;

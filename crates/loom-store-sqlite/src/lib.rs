@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod append;
+mod backup;
 mod delete;
 #[cfg(test)]
 mod explain;
@@ -26,9 +27,12 @@ mod schema;
 mod staged;
 mod store;
 mod upgrade;
+mod verify;
 mod writer;
 
+pub use backup::{ShardCopy, back_up};
 pub use open_failure::OpenFailure;
 pub use options::{Durability, Options};
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
 pub use store::SqliteStore;
+pub use verify::{Verified, verify};

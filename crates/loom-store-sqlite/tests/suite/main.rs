@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod backup;
 mod conformance;
 mod durability;
 mod group_commit;
