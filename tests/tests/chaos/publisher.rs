@@ -78,7 +78,7 @@ impl Publisher<'_> {
                 &(members.len() - 1).to_string(),
                 "--allow-shrink",
             ]),
-            Change::MiddleLeaves => {
+            Change::MiddleLeaves if members.len() > 2 => {
                 let middle = members[self.rng.usize(1..members.len() - 1)];
                 self.left.push(middle);
                 rebalance(&["--remove", &middle.to_string()])
@@ -90,8 +90,9 @@ impl Publisher<'_> {
                 }
                 None => return,
             },
-            Change::Weigh => self.weighed(&members),
-            Change::Grow | Change::Shrink => return,
+            Change::Weigh if !members.is_empty() => self.weighed(&members),
+            // There are as few as there may be, or something has failed.
+            _ => return,
         };
         self.publish(&args);
         for _ in 0..self.rng.u32(0..4) {
