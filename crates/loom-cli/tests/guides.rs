@@ -96,6 +96,11 @@ fn import_and_export() {
 }
 
 #[test]
+fn backing_up() {
+    check("back-up.md", |_| {});
+}
+
+#[test]
 fn fork_and_join() {
     check("fork-join.md", |bench| {
         bench.write(

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod backup;
 mod deployment;
 mod graph;
 
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use loom_spi::ExecutionId;
 
+pub(crate) use self::backup::{Backup, Restore};
 pub(crate) use self::deployment::{
     Abandon, AddShard, Consent, Drain, Move, Publish, Rebalance, Repair, Revert, Settle,
     ShardCommand,
@@ -82,6 +84,8 @@ pub(crate) enum Command {
     Shard(ShardCommand),
     /// Bring a shard that was restored from a backup back into the deployment
     Repair(Repair),
+    Backup(Backup),
+    Restore(Restore),
     /// List executions
     Ls(Ls),
     /// Show the log of an execution

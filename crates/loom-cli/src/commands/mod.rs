@@ -1,6 +1,7 @@
 //! The commands.
 
 mod audit;
+mod backup;
 mod change;
 mod drain;
 mod export;
@@ -15,6 +16,7 @@ mod moves;
 mod publish;
 mod rebalance;
 mod repair;
+mod restore;
 mod rm;
 mod settle;
 mod shard;
@@ -37,6 +39,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Plan(command) if !plan::needs_deployment(command) => {
             return plan::run(command, None, output);
         }
+        Command::Restore(restore) => return restore::run(restore, &cli.global, output).await,
         // They are for deployments that cannot be opened.
         Command::Shard(ShardCommand::Ls) => {
             let config = Config::load(&cli.global.config_path())?;
@@ -77,6 +80,7 @@ async fn with_deployment(
         Command::Move(ids) => moves::run(ids, deployment, output).await,
         Command::Shard(ShardCommand::Add(add)) => shard::add(add, deployment, output).await,
         Command::Repair(repair) => repair::run(repair, deployment, output).await,
+        Command::Backup(backup) => backup::run(backup, deployment, output).await,
         Command::Ls(ls) => ls::run(ls, deployment, output).await,
         Command::Log(log) => log::run(log, deployment, output).await,
         Command::Rm(rm) => rm::run(rm, deployment, output).await,
@@ -84,6 +88,10 @@ async fn with_deployment(
         Command::Graph(command) => graph::run(command, &cli.global, deployment, output).await,
         Command::Audit => audit::run(deployment, output).await,
         // They need no open deployment, and were done above.
-        Command::Init(_) | Command::Completions(_) | Command::Man(_) | Command::Shard(_) => Ok(()),
+        Command::Init(_)
+        | Command::Restore(_)
+        | Command::Completions(_)
+        | Command::Man(_)
+        | Command::Shard(_) => Ok(()),
     }
 }
