@@ -3,7 +3,7 @@
 use std::fmt;
 
 use loom_shard_plan::{DecodeError, HashFunction, PlanError, ShardId, TransitionError};
-use loom_spi::{BoxError, PlanEpoch, StoreError};
+use loom_spi::{BoxError, ExecutionId, PlanEpoch, StoreError};
 
 use crate::BucketDrain;
 
@@ -185,6 +185,16 @@ pub enum PlanChangeError {
         current: Option<PlanEpoch>,
         /// The plan of this node.
         expected: PlanEpoch,
+    },
+    /// A shard that joins holds something that no plan has put there.
+    #[error(
+        "shard {shard} is to join and holds execution `{execution}`, which is from before it was given up and would be taken for the present: repair the shard, or take an empty store"
+    )]
+    Used {
+        /// The shard.
+        shard: ShardId,
+        /// The first thing that it holds.
+        execution: ExecutionId,
     },
     /// The store routes without a plan, and the plan would route otherwise.
     #[error(

@@ -162,10 +162,15 @@ impl Core {
         side: Side<'_>,
     ) -> Result<Option<LogHead>, StoreError> {
         self.counters.looks.count();
-        side.head(Head::new(id.clone()))
-            .await
-            .map_err(|error| on_the_way(operation, id, error))
+        match side.head(Head::new(id.clone())).await {
+            Err(error) if silent(&error) && !self.rules.keep(Rule::SilentIsNotAbsent) => Ok(None),
+            answer => answer.map_err(|error| on_the_way(operation, id, error)),
+        }
     }
+}
+
+fn silent(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Unavailable { .. })
 }
 
 /// What a step on the way to `operation` ran into, as an error of that operation, which has not begun:

@@ -8,6 +8,8 @@ pub(crate) enum Rule {
     LookAgain,
     /// An unsealed copy beats a sealed one.
     UnsealedCounts,
+    /// A side that does not answer is an error, never "not there".
+    SilentIsNotAbsent,
     /// An execution is created on the destination, never on the source.
     CreateOnDestination,
     /// A record without a log moves to the destination before its log is created there.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use loom_shard_plan::{Placement, ShardId, ShardPlan};
-use loom_spi::{PublishedPlan, StoreErrorKind};
+use loom_spi::{List, PublishedPlan, Records, StoreErrorKind};
 use tracing::Instrument as _;
 
 use super::Published;
@@ -14,7 +14,7 @@ use crate::ledger::{Attempt, publishable};
 use crate::planner::{Planner, Unused};
 use crate::routing::{Routing, plan_epoch, routes_as_unplanned};
 use crate::rules::Rule;
-use crate::shard::Shard;
+use crate::shard::{Shard, Side};
 use crate::{BucketDrain, OpenError, PlanChangeError};
 
 /// How often one shard is tried again because its plan changes under the publisher.
@@ -154,6 +154,7 @@ impl Core {
             if let Some(now) = routing.plan()
                 && now.shard(id).is_none()
             {
+                refuse_used(shard, now).await?;
                 give(shard, &publishable(now), true).await?;
             }
         }
@@ -236,6 +237,31 @@ async fn check_drained(
         Ok(())
     } else {
         Err(PlanChangeError::NotDrained(undrained))
+    }
+}
+
+/// Refuses a shard that joins and holds something. It is from before the shard was given up, or written around the
+/// plan, and would be taken for the present.
+async fn refuse_used(shard: &Shard, now: &ShardPlan) -> Result<(), PlanChangeError> {
+    let epoch = shard.epoch().await?;
+    if epoch.is_some_and(|epoch| epoch.epoch > now.epoch()) {
+        // A rival was faster, which is for the decision to say.
+        return Ok(());
+    }
+    let side = Side::new(shard, &epoch);
+    let found = if shard.store.capabilities().relocation.is_some() {
+        let page = side.records(Records::new(1)).await?;
+        page.records.into_iter().next().map(|record| record.id)
+    } else {
+        let page = side.list(List::new(1)).await?;
+        page.executions.into_iter().next().map(|found| found.id)
+    };
+    match found {
+        None => Ok(()),
+        Some(execution) => {
+            let shard = shard.id;
+            Err(PlanChangeError::Used { shard, execution })
+        }
     }
 }
 

@@ -101,6 +101,7 @@ macro_rules! without {
 without! {
     looking_again: rule: Rule::LookAgain;
     unsealed_counts: rule: Rule::UnsealedCounts;
+    silence_is_not_absence: rule: Rule::SilentIsNotAbsent;
     creating_on_the_destination: rule: Rule::CreateOnDestination;
     bringing_the_record_first: rule: Rule::BringRecord;
     requiring_a_record: rule: Rule::RequireRecord;

@@ -12,6 +12,7 @@ mod deletes;
 mod draining;
 #[cfg(test)]
 mod identity;
+#[cfg(test)]
 mod incidents;
 #[cfg(test)]
 mod ledgers;

@@ -74,7 +74,7 @@ async fn s6_one_execution_that_never_ends_holds_up_its_bucket_alone_and_the_repo
     let [left] = &settled.left.buckets[..] else {
         panic!("{settled:?}")
     };
-    assert_eq!(left.executions, [endless.clone()]);
+    assert_eq!(left.executions, std::slice::from_ref(&endless));
     // It can be moved all the same, while it goes on.
     at.drain().await;
     append(&at.store, &endless, 1, &["still there"])
@@ -249,4 +249,21 @@ async fn a_drained_and_settled_deployment_has_every_bucket_where_the_plan_says()
     for n in 0..20 {
         assert_eq!(at.records(&id(&format!("order-{n}"))).await, [(1, false)]);
     }
+}
+
+#[tokio::test]
+async fn a_shard_that_joins_with_something_on_it_is_refused_and_named() {
+    let at = Deployment::new().await;
+    let old = id("from before");
+    // Somebody has used the store for something else.
+    append(&at.shards[1].inner, &old, 0, &["placed"])
+        .await
+        .unwrap();
+    let next = all_to(&at.store.plan().unwrap(), 1);
+    let refused = at.store.publish(next).await.unwrap_err();
+    let PlanChangeError::Used { shard, execution } = &refused else {
+        panic!("{refused}")
+    };
+    assert_eq!((*shard, execution), (ShardId(1), &old));
+    assert_eq!(at.store.epoch().unwrap().epoch, 1);
 }
