@@ -21,5 +21,6 @@ mod parts;
 mod read_only;
 mod relocation;
 mod several_handles;
+mod space;
 mod stored;
 mod upgrade;

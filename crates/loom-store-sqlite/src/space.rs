@@ -1,0 +1,98 @@
+//! Giving space back to the file system.
+
+use loom_spi::{Operation, StoreError};
+use rusqlite::Connection;
+
+use crate::SqliteStore;
+use crate::failure::Failure;
+use crate::record;
+use crate::writer::{Transaction, Work};
+
+/// What [`SqliteStore::release_space`] did, and what is left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Space {
+    /// Pages that the file has become shorter by.
+    pub released: u64,
+    /// Pages in the file that nothing is on. What is stored next takes them, if they are not released before.
+    pub free: u64,
+    /// Pages in the file, all in all.
+    pub pages: u64,
+    /// How many bytes a page has.
+    pub page_size: u64,
+    /// Whether events of logs that were deleted are still to be removed, which will free more.
+    pub reclaiming: bool,
+}
+
+impl SqliteStore {
+    /// Gives at most so many pages that nothing is on back to the file system, at least one if there is any: what deleted
+    /// logs had been on. One call is one write among the others, in time proportional to `pages`; a page is 4 KiB, and
+    /// 64 are a good measure. Call it again until nothing is left, with a pause in between where others write. Every
+    /// write, and so this one as well, also removes some events of deleted logs.
+    ///
+    /// The file itself becomes shorter when its write-ahead log is moved into it, which happens by and by, and when
+    /// the store is closed.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Corrupt`.
+    ///
+    /// # Cancel safety
+    /// Never torn. A dropped call may still take effect; it may be repeated.
+    ///
+    /// ```
+    /// # use loom_store_sqlite::SqliteStore;
+    /// async fn release_all(store: &SqliteStore) -> Result<(), loom_spi::StoreError> {
+    ///     loop {
+    ///         let space = store.release_space(64).await?;
+    ///         if space.free == 0 && !space.reclaiming {
+    ///             return Ok(());
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    pub async fn release_space(&self, pages: u32) -> Result<Space, StoreError> {
+        // To SQLite none means all.
+        let pages = pages.max(1);
+        self.change_shard(Operation::Delete, Release { pages })
+            .await
+    }
+}
+
+struct Release {
+    pages: u32,
+}
+
+impl Work for Release {
+    type Output = Space;
+
+    fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<Space, Failure> {
+        let connection = transaction.connection();
+        let before = pragma(connection, "page_count")?;
+        let mut vacuum =
+            connection.prepare(&format!("PRAGMA incremental_vacuum({})", self.pages))?;
+        let mut rows = vacuum.query([])?;
+        // A row for each page.
+        while rows.next()?.is_some() {}
+        let pages = pragma(connection, "page_count")?;
+        let reclaiming = connection
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM garbage)")?
+            .query_row([], |row| row.get(0))?;
+        Ok(Space {
+            released: before.saturating_sub(pages),
+            free: pragma(connection, "freelist_count")?,
+            pages,
+            page_size: pragma(connection, "page_size")?,
+            reclaiming,
+        })
+    }
+
+    fn weight(&self) -> usize {
+        self.pages as usize * 4096
+    }
+}
+
+fn pragma(connection: &Connection, name: &str) -> Result<u64, Failure> {
+    let sql = format!("PRAGMA {name}");
+    let number = connection.query_row(&sql, [], |row| row.get(0))?;
+    record::count(number, name)
+}

@@ -1,0 +1,62 @@
+//! What deleted logs were on is given back, in small steps, and nothing else goes.
+
+use loom_spi::{Append, Delete, EventStore, ExecutionId, NewEvent, Read};
+use loom_store_sqlite::{Options, SqliteStore, verify};
+
+fn id(n: u32) -> ExecutionId {
+    ExecutionId::new(format!("order-{n}")).unwrap()
+}
+
+#[tokio::test]
+async fn a_file_becomes_shorter_page_by_page_after_logs_were_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shard.db");
+    let store = SqliteStore::create(&path, Options::new()).await.unwrap();
+    // In turn, so that what stays and what goes is on the same pages and on the last ones.
+    for sequence in 0..30 {
+        for n in 0..40 {
+            let event = NewEvent::new("step", vec![7; 900]);
+            let append = Append::new(id(n), sequence, vec![event]);
+            store.append(append).await.unwrap();
+        }
+    }
+    store.close().await.unwrap();
+    let before = path.metadata().unwrap().len();
+
+    let store = SqliteStore::open(&path, Options::new()).await.unwrap();
+    let unchanged = store.release_space(64).await.unwrap();
+    assert_eq!((unchanged.released, unchanged.free), (0, 0));
+    assert!(!unchanged.reclaiming);
+    for n in 0..36 {
+        store.delete(Delete::new(id(n))).await.unwrap();
+    }
+    let mut steps = 0;
+    let last = loop {
+        let space = store.release_space(16).await.unwrap();
+        // With what SQLite needs to find its way among the pages.
+        assert!(space.released <= 17, "{space:?}");
+        steps += 1;
+        if space.free == 0 && !space.reclaiming {
+            break space;
+        }
+        assert!(space.released > 0 || space.reclaiming, "{space:?}");
+    };
+    assert!(steps > 10);
+    assert!(
+        last.pages < unchanged.pages / 4,
+        "{last:?} of {unchanged:?}"
+    );
+    store.close().await.unwrap();
+    let after = path.metadata().unwrap().len();
+    assert_eq!(after, last.pages * last.page_size);
+    assert!(after < before / 4, "{before} {after}");
+
+    let verified = verify(&path).unwrap();
+    assert_eq!(verified.problems, Vec::<String>::new());
+    assert_eq!((verified.executions, verified.events), (4, 120));
+    let store = SqliteStore::open(&path, Options::new()).await.unwrap();
+    let page = store.read(Read::new(id(39), 0, 100)).await.unwrap();
+    assert_eq!(page.events.len(), 30);
+    let append = Append::new(id(39), 30, vec![NewEvent::new("step", "")]);
+    store.append(append).await.unwrap();
+}
