@@ -101,6 +101,11 @@ fn backing_up() {
 }
 
 #[test]
+fn retention() {
+    check("retain.md", |_| {});
+}
+
+#[test]
 fn fork_and_join() {
     check("fork-join.md", |bench| {
         bench.write(

@@ -1,6 +1,8 @@
-//! The commands that copy a deployment.
+//! The commands that copy a deployment, and the one that tidies it up.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -40,4 +42,71 @@ pub(crate) struct Restore {
     /// How to show progress on stderr
     #[arg(long, value_enum, default_value_t)]
     pub(crate) progress: ProgressMode,
+}
+
+/// Remove the logs of executions that ended long ago, and give their space back, a little at a time
+///
+/// What belongs together goes together: an execution and all that branched off from it are removed when all of
+/// them have been closed for that long, and kept otherwise. Branches go first, so that an interrupted run leaves nothing
+/// behind that the next one does not find.
+#[derive(Debug, Args)]
+pub(crate) struct Retain {
+    /// How long ago the last event has to be: 30d, 12h, 90m, 45s
+    #[arg(long, value_name = "TIME", value_parser = age)]
+    pub(crate) closed_for: Duration,
+    /// Count what would be removed and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// At most so many removals a second
+    #[arg(long, value_name = "R")]
+    pub(crate) rate: Option<NonZeroU32>,
+    /// How to show progress on stderr
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) progress: ProgressMode,
+}
+
+/// Reads `30d`. A number alone is refused: nobody would agree on its unit.
+fn age(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a number and a unit: 30d, 12h, 90m, 45s".to_owned();
+    let unit = text.chars().next_back().ok_or_else(expected)?;
+    let seconds = match unit {
+        'd' => 24 * 60 * 60,
+        'h' => 60 * 60,
+        'm' => 60,
+        's' => 1,
+        _ => return Err(expected()),
+    };
+    let number = text.strip_suffix(unit).unwrap_or_default();
+    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(expected());
+    }
+    let number: u64 = number.parse().map_err(|_| expected())?;
+    let seconds = number.checked_mul(seconds).ok_or_else(expected)?;
+    Ok(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_has_a_unit() {
+        assert_eq!(age("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        assert_eq!(age("90m"), Ok(Duration::from_secs(5_400)));
+        for wrong in [
+            "",
+            "30",
+            "d",
+            "-1d",
+            "+1d",
+            "1.5d",
+            "30 d",
+            "1w",
+            "99999999999999999999d",
+            "300000000000000d",
+            "1é",
+        ] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use loom_spi::ExecutionId;
 
-pub(crate) use self::backup::{Backup, Restore};
+pub(crate) use self::backup::{Backup, Restore, Retain};
 pub(crate) use self::deployment::{
     Abandon, AddShard, Consent, Drain, Move, Publish, Rebalance, Repair, Revert, Settle,
     ShardCommand,
@@ -92,6 +92,7 @@ pub(crate) enum Command {
     Log(Log),
     /// Remove the log of an execution
     Rm(Rm),
+    Retain(Retain),
     /// Show, write, compare and check shard plans
     #[command(subcommand)]
     Plan(PlanCommand),

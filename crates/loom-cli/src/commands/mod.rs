@@ -17,6 +17,7 @@ mod publish;
 mod rebalance;
 mod repair;
 mod restore;
+mod retain;
 mod rm;
 mod settle;
 mod shard;
@@ -84,6 +85,7 @@ async fn with_deployment(
         Command::Ls(ls) => ls::run(ls, deployment, output).await,
         Command::Log(log) => log::run(log, deployment, output).await,
         Command::Rm(rm) => rm::run(rm, deployment, output).await,
+        Command::Retain(retain) => retain::run(retain, deployment, output).await,
         Command::Plan(command) => plan::run(command, Some(&*deployment.plan()?), output),
         Command::Graph(command) => graph::run(command, &cli.global, deployment, output).await,
         Command::Audit => audit::run(deployment, output).await,
