@@ -129,18 +129,25 @@ fn no_plan() -> Failure {
 
 /// Whether a shard has the log of an execution, under whichever plan it is.
 async fn is_on(store: &SqliteStore, id: &ExecutionId) -> Result<bool, Failure> {
+    let head = under_own_plan(store, async |epoch| {
+        store.head(Head::new(id.clone()).with_epoch(epoch)).await
+    });
+    Ok(head.await?.is_some())
+}
+
+/// Asks one shard under its own plan, again if another one is published meanwhile.
+pub(crate) async fn under_own_plan<T>(
+    store: &SqliteStore,
+    ask: impl AsyncFn(Option<PlanEpoch>) -> Result<T, StoreError>,
+) -> Result<T, Failure> {
     loop {
-        let epoch = ledger_epoch(store).await?;
-        let head = Head::new(id.clone()).with_epoch(epoch);
-        match store.head(head).await {
-            Ok(head) => return Ok(head.is_some()),
-            // Another plan was published since the epoch was read.
+        match ask(ledger_epoch(store).await?).await {
             Err(error)
                 if matches!(
                     error.kind(),
                     StoreErrorKind::StalePlan { .. } | StoreErrorKind::ShardBehind { .. }
                 ) => {}
-            Err(error) => return Err(error.into()),
+            answer => return Ok(answer?),
         }
     }
 }

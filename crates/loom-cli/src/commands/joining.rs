@@ -6,7 +6,7 @@ use loom_shard_plan::ShardId;
 use loom_spi::{EventStore as _, Records, ShardLocation};
 
 use crate::config::{Config, StoreUrl, add_shards};
-use crate::deployment::{Deployment, create_shard, ledger_epoch};
+use crate::deployment::{Deployment, create_shard, under_own_plan};
 use crate::failure::Failure;
 
 /// The new shards are created first, then `loom.toml` and the directories name them: wherever it is interrupted,
@@ -56,8 +56,10 @@ pub(super) async fn refuse_used(
         let Some(relocation) = store.capabilities().relocation else {
             continue;
         };
-        let request = Records::new(1).with_epoch(ledger_epoch(store).await?);
-        let page = relocation.records(request).await?;
+        let page = under_own_plan(store, async |epoch| {
+            relocation.records(Records::new(1).with_epoch(epoch)).await
+        });
+        let page = page.await?;
         if let Some(record) = page.records.first() {
             return Err(Failure::refused(format!(
                 "shard {shard} is not in the plan and still holds `{}`: what it holds is from before it was given up, and would be taken for the present",

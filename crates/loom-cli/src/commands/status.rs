@@ -12,7 +12,7 @@ use loom_spi::{EventStore, EventStoreExt as _, ExecutionState, List, PlanEpoch, 
 use serde::Serialize;
 
 use crate::args::Status;
-use crate::deployment::{Deployment, ledger_epoch};
+use crate::deployment::{Deployment, under_own_plan};
 use crate::failure::Failure;
 use crate::output::{Output, Table, Tone, count, counted, write_stdout};
 
@@ -86,8 +86,8 @@ async fn look(deployment: &Deployment) -> Result<Report, Failure> {
     let total = tally(&deployment.store, None).await?;
     let shards = deployment.shards().await;
     let tallies = try_join_all(shards.iter().map(|(&shard, store)| async move {
-        let epoch = ledger_epoch(store).await?;
-        Ok::<_, Failure>((shard, tally(&**store, epoch).await?))
+        let tally = under_own_plan(store, async |epoch| tally(&**store, epoch).await);
+        Ok::<_, Failure>((shard, tally.await?))
     }));
     let tallies: BTreeMap<u16, Tally> = tallies.await?.into_iter().collect();
     let drain = deployment.store.drain_report().await?;
