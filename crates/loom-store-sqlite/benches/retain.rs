@@ -23,11 +23,7 @@ const PAGES: u32 = 64;
 
 fn main() {
     let measure = std::env::args().any(|arg| arg == "--bench");
-    let (rounds, logs, appends) = if measure {
-        (7, 2_000, 1_500)
-    } else {
-        (1, 20, 20)
-    };
+    let (rounds, logs, appends) = if measure { (5, 600, 500) } else { (1, 20, 20) };
     let runtime = runtime();
     let (_directory, store) = runtime.block_on(fixture());
     let mut medians = Vec::new();
