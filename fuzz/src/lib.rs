@@ -21,7 +21,7 @@ pub fn check(
         Ok(plan) => (plan.bucket_count() as usize, plan.shards().len()),
         Err(_) => (65_536, 65_536),
     };
-    let most = 8 * input.len() + 4 * buckets + 16 * shards + 2048;
+    let most = 8 * input.len() + 4 * buckets + 24 * shards + 2048;
     assert!(
         peak <= most,
         "{peak} bytes for an input of {}, expected at most {most}",
