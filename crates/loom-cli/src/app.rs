@@ -1,6 +1,6 @@
 //! From the process's arguments to its exit code.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 use crate::args::Cli;
 use crate::commands;
 use crate::failure::Failure;
-use crate::output::{printable, write_stderr};
+use crate::output::{colour_wanted, printable, write_stderr};
 
 /// How long threads that cannot be interrupted, such as one that waits for stdin, are waited for at the end.
 const GRACE: Duration = Duration::from_millis(500);
@@ -52,5 +52,6 @@ fn install_tracing() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal() && colour_wanted())
         .init();
 }

@@ -14,7 +14,7 @@ use crate::routing::{Routing, Sides};
 use crate::shard::Side;
 
 /// How many executions of a bucket a report counts before it says "or more".
-const COUNTED: usize = 100;
+const COUNTED: usize = 256;
 /// How many of them it names.
 const NAMED: usize = 5;
 /// How many buckets are asked about at once.
@@ -96,7 +96,7 @@ pub struct BucketDrain {
     pub bucket: u32,
     /// The shard that is being drained; `None` when the bucket is not migrating.
     pub source: Option<ShardId>,
-    /// How many executions are left there: exact up to 100, and at least this many if `more` is set.
+    /// How many executions are left there: exact up to 256, and at least this many if `more` is set.
     pub left: usize,
     /// Whether there are more than `left`.
     pub more: bool,

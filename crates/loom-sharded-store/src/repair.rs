@@ -13,6 +13,7 @@ use loom_spi::{
 use self::verdict::Verdict;
 use crate::core::Core;
 use crate::ledger::{Attempt, publishable};
+use crate::relocate::Relocated;
 use crate::routing::{Routing, Sides};
 use crate::shard::{Shard, Side};
 use crate::{MigrateError, OpenError, PlanChangeError, ShardedStore};
@@ -72,7 +73,8 @@ impl ShardedStore {
 /// - The plan places it here, and nothing says that there is more of it: it stays, and is unsealed if it was
 ///   being moved when the backup was made.
 /// - The plan places it here or on another shard, and the other one has it too: the other one counts if it is
-///   not sealed or has more events; otherwise this one.
+///   not sealed or has more events; otherwise this one. On a shard that is at most one epoch behind this is left
+///   to the moves that other processes make there meanwhile.
 ///
 /// What nobody can know: what was appended after the backup was made is gone, and fence tokens that were
 /// handed out since may be handed out again. [`Repaired::buckets`] are the buckets in which that may have
@@ -149,7 +151,16 @@ impl Repair {
     }
 
     async fn raise(&self, under: Option<PlanEpoch>) -> Result<(), RepairError> {
-        match self.shard.publish(&publishable(&self.plan), under).await? {
+        let plan = publishable(&self.plan);
+        match under {
+            Some(under) if under == plan.epoch => return Ok(()),
+            Some(current) if current.epoch >= plan.epoch.epoch => {
+                let current = Some(current);
+                return Err(PlanChangeError::Lost { current }.into());
+            }
+            _ => {}
+        }
+        match self.shard.publish(&plan, under).await? {
             Attempt::Taken => Ok(()),
             Attempt::Conflict(current) => Err(PlanChangeError::Lost { current }.into()),
         }
@@ -169,7 +180,11 @@ impl Repair {
             let request = Records::new(PAGE).with_cursor(cursor.take());
             let page = here.records(request).await?;
             for record in page.records {
-                let mut verdict = verdict::judge(&self.routing, here, &record).await?;
+                let mut verdict = if self.is_being_moved(under, &record.id) {
+                    Verdict::Keep
+                } else {
+                    verdict::judge(&self.routing, here, &record).await?
+                };
                 if treat {
                     verdict = self.treat(here, &record.id, verdict).await?;
                 }
@@ -181,6 +196,15 @@ impl Repair {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// Whether nodes may be moving a record at this moment, since its bucket migrates from or to this shard and they
+    /// use the shard: then all that is to be done is theirs, by the rules of moves, and a repair that stepped in
+    /// between their steps could take the last copy away.
+    fn is_being_moved(&self, under: Option<PlanEpoch>, id: &ExecutionId) -> bool {
+        let used = under.is_some_and(|under| under.epoch + 1 >= self.plan.epoch());
+        let placement = self.routing.placement(id.route_hash());
+        used && placement.source().is_some() && placement.names(self.shard.id)
     }
 
     async fn treat(
@@ -207,7 +231,9 @@ impl Repair {
                     since: 0,
                 };
                 match self.core.relocate(sides, id).await {
-                    Ok(_) => {}
+                    Ok(Relocated::Moved(_)) => {}
+                    // Deleted there under this plan, or another repair was faster.
+                    Ok(Relocated::NothingThere) => return Ok(Verdict::Stale { counts: *to }),
                     Err(MigrateError::Differs { reason, .. }) => {
                         return Ok(Verdict::Differs { on: *to, reason });
                     }

@@ -1,6 +1,6 @@
 //! `loom settle` and `loom revert`.
 
-use loom_sharded_store::Settled;
+use loom_sharded_store::{DrainReport, Settled};
 use serde::Serialize;
 
 use super::change::{document, publish, refusal, report, warn_unreached};
@@ -19,6 +19,8 @@ struct Report {
     migrating: usize,
     /// Executions that are still on the source of a migrating bucket.
     remaining: u64,
+    /// Whether there are more: of one bucket no more than a few hundred are counted.
+    remaining_at_least: bool,
 }
 
 pub(super) async fn settle(
@@ -37,11 +39,13 @@ pub(super) async fn settle(
     let settled = settling.count();
     let published = deployment.store.settle(buckets).await?;
     warn_unreached(&published);
+    let left = deployment.store.drain_report().await?;
     let report = Report {
         epoch: published.epoch.epoch,
         settled,
         migrating: deployment.plan()?.migrating().count(),
-        remaining: left(deployment).await?,
+        remaining: total(&left),
+        remaining_at_least: left.buckets.iter().any(|bucket| bucket.more),
     };
     output.print(&report, |output| report.text(output, None))
 }
@@ -54,19 +58,28 @@ async fn settle_drained(deployment: &Deployment, output: Output) -> Result<(), F
         settled: settled.buckets.len(),
         migrating: settled.left.buckets.len(),
         remaining: remaining(&settled),
+        remaining_at_least: settled.left.buckets.iter().any(|bucket| bucket.more),
     };
     output.print(&report, |output| report.text(output, Some(&settled)))
 }
 
-async fn left(deployment: &Deployment) -> Result<u64, Failure> {
-    let report = deployment.store.drain_report().await?;
-    Ok(report.buckets.iter().map(|bucket| bucket.left as u64).sum())
-}
-
 /// How many executions are left on the sources after buckets were settled.
 pub(super) fn remaining(settled: &Settled) -> u64 {
-    let left = settled.left.buckets.iter();
-    left.map(|bucket| bucket.left as u64).sum()
+    total(&settled.left)
+}
+
+fn total(left: &DrainReport) -> u64 {
+    left.buckets.iter().map(|bucket| bucket.left as u64).sum()
+}
+
+/// A count of executions that may be a bound.
+pub(super) fn at_least(executions: u64, more: bool) -> String {
+    let counted = counted(executions, "execution");
+    if more {
+        format!("at least {counted}")
+    } else {
+        counted
+    }
 }
 
 impl Report {
@@ -80,7 +93,7 @@ impl Report {
         if self.migrating > 0 {
             text.push_str(&format!(
                 "{} on {} still migrating: `loom drain` moves what is closed, `loom drain --live` everything\n",
-                counted(self.remaining, "execution"),
+                at_least(self.remaining, self.remaining_at_least),
                 counted(self.migrating as u64, "bucket"),
             ));
         }

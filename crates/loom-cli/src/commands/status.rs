@@ -11,6 +11,7 @@ use loom_shard_plan::{ShardId, ShardPlan};
 use loom_spi::{EventStore, EventStoreExt as _, ExecutionState, List, PlanEpoch, StoreError};
 use serde::Serialize;
 
+use super::settle::at_least;
 use crate::args::Status;
 use crate::deployment::{Deployment, under_own_plan};
 use crate::failure::Failure;
@@ -35,6 +36,8 @@ struct Report {
     drained: usize,
     /// Executions on the sources of migrating buckets.
     left_to_drain: u64,
+    /// Whether there are more: of one bucket no more than a few hundred are counted.
+    left_to_drain_at_least: bool,
     per_shard: Vec<ShardReport>,
     warnings: Vec<String>,
 }
@@ -113,6 +116,7 @@ async fn look(deployment: &Deployment) -> Result<Report, Failure> {
         events: total.events,
         migrating: drain.buckets.len(),
         drained: drain.drained().count(),
+        left_to_drain_at_least: drain.buckets.iter().any(|bucket| bucket.more),
         left_to_drain: drain.buckets.iter().map(|bucket| bucket.left as u64).sum(),
         per_shard: per_shard.collect(),
         warnings: plan.warnings().iter().map(ToString::to_string).collect(),
@@ -185,7 +189,7 @@ impl Report {
                     &format!("{} migrating", counted(migrating as u64, "bucket"))
                 ),
                 count(self.drained as u64),
-                counted(self.left_to_drain, "execution"),
+                at_least(self.left_to_drain, self.left_to_drain_at_least),
             ),
         };
         for warning in &self.warnings {

@@ -50,6 +50,8 @@ pub(crate) enum Relocated {
 enum Pause {
     /// Others have changed the record on one of the sides: look again.
     Again,
+    /// The destination says that it was deleted there, under this plan.
+    Deleted,
     Failed(MigrateError),
 }
 
@@ -93,6 +95,7 @@ impl Core {
         let begun = Instant::now();
         // Not needed for safety: nodes do not wait for each other, tasks of one node need not copy twice.
         let _alone = self.moves.alone(id).await;
+        let mut deleted = false;
         for _ in 0..ATTEMPTS {
             let record = match seen.take() {
                 Some(record) => record,
@@ -112,6 +115,14 @@ impl Core {
                     return Ok(Relocated::Moved(events));
                 }
                 Err(Pause::Again) => {}
+                // A delete removes what is on the source before it leaves its mark, and nothing new comes there in
+                // the same epoch: what is there all the same came back from a backup, and stays deleted.
+                Err(Pause::Deleted) if deleted => match sides.source.retire(id).await {
+                    Ok(()) => return Ok(Relocated::NothingThere),
+                    Err(error) if is(&error, &StoreErrorKind::NotSealed) => {}
+                    Err(error) => return Err(error.into()),
+                },
+                Err(Pause::Deleted) => deleted = true,
                 Err(Pause::Failed(error)) => return Err(error),
             }
         }
@@ -265,10 +276,10 @@ impl Core {
 
     fn not_imported(&self, sides: Sides<'_>, id: &ExecutionId, error: StoreError) -> Pause {
         match error.kind() {
-            // Another mover was faster, and its copy has been deleted since, or it replaced what was staged.
-            StoreErrorKind::DeletedHere
-            | StoreErrorKind::Sealed
-            | StoreErrorKind::InvalidArgument { .. } => Pause::Again,
+            // Another mover was faster, and its copy has been deleted since.
+            StoreErrorKind::DeletedHere => Pause::Deleted,
+            // Or it replaced what was staged.
+            StoreErrorKind::Sealed | StoreErrorKind::InvalidArgument { .. } => Pause::Again,
             StoreErrorKind::RecordConflict { reason } => {
                 let reason = reason.clone();
                 Pause::Failed(self.differs(sides, id, &reason))

@@ -86,9 +86,9 @@ async fn a_large_remainder_is_counted_up_to_a_bound() {
     let shards = vec![Arc::clone(&at.shards[0]), Arc::clone(&at.shards[1])];
     let store = open(&shards, &all_to(&one, 1)).await;
     let drain = store.is_bucket_drained(0).await.unwrap();
-    assert_eq!((drain.left, drain.more), (100, true));
+    assert_eq!((drain.left, drain.more), (256, true));
     assert!(
-        drain.to_string().contains("100 or more execution(s)"),
+        drain.to_string().contains("256 or more execution(s)"),
         "{drain}"
     );
 }

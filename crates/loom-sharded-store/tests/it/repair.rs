@@ -341,8 +341,12 @@ async fn a_shard_that_is_one_epoch_behind_is_raised_before_it_is_cleaned() {
         .run(|report| epochs.push(report.epoch))
         .await
         .unwrap();
-    assert_eq!(report.removed, 1);
+    // Nodes use it from now on, and may be moving the same record: what is to be done about it is for a move.
+    assert_eq!((report.removed, restored.has(1, &moved).await), (0, true));
     assert_eq!(restored.epoch_of(1).await, 2);
+    assert_eq!(kinds(&store, &moved).await, ["placed", "shipped"]);
+    store.migrate_execution(&moved).await.unwrap();
+    assert!(!restored.has(1, &moved).await);
     assert_eq!(kinds(&store, &moved).await, ["placed", "shipped"]);
 }
 

@@ -357,3 +357,41 @@ async fn a_delete_between_any_two_steps_of_a_move_is_not_undone_by_the_mover() {
         assert_eq!(kinds(&at.store, &order).await, ["again"], "{call:?}");
     }
 }
+
+#[tokio::test]
+async fn what_was_deleted_under_this_plan_and_came_back_from_a_backup_stays_deleted() {
+    let at = Deployment::new().await;
+    let order = id("order-7");
+    append(&at.store, &order, 0, &["placed"]).await.unwrap();
+    at.grow().await;
+    at.store.migrate_execution(&order).await.unwrap();
+    at.store.delete(Delete::new(order.clone())).await.unwrap();
+    let back = Append::new(order.clone(), 0, vec![event("placed")]).with_epoch(at.store.epoch());
+    at.shards[0].inner.append(back).await.unwrap();
+    at.drain().await;
+    assert!(at.records(&order).await.is_empty());
+    append(&at.store, &order, 0, &["anew"]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_repair_of_a_shard_that_is_in_use_leaves_to_the_movers_what_is_theirs() {
+    for shard in 0..2 {
+        let at = Deployment::new().await;
+        let order = id("order-7");
+        append(&at.store, &order, 0, &["placed"]).await.unwrap();
+        at.grow().await;
+        let (node, call) = (at.node().await, Call::Import);
+        let (repaired, seen) = (order.clone(), std::sync::Arc::clone(&at.shards[0]));
+        at.shards[1].before(call, move || {
+            // The record is sealed on the source, and on its way.
+            let repair = node.repair(shard).now_or_never().unwrap().unwrap();
+            repair.run(|_| {}).now_or_never().unwrap().unwrap();
+            let head = Head::new(repaired).with_epoch(node.epoch());
+            let head = seen.inner.head(head).now_or_never().unwrap().unwrap();
+            assert!(head.unwrap().sealed);
+        });
+        at.store.migrate_execution(&order).await.unwrap();
+        assert_eq!(at.records(&order).await, [(1, false)]);
+        assert_eq!(kinds(&at.store, &order).await, ["placed"]);
+    }
+}
