@@ -3,7 +3,7 @@
 use crate::request::request;
 use crate::{
     AcquireFence, Branch, Event, ExecutionId, FenceToken, ListCursor, LogHead, RecordLineage,
-    RouteFilter, StoreErrorKind,
+    RouteFilter, StoreErrorKind, Timestamp,
 };
 
 request! {
@@ -76,13 +76,13 @@ impl SealedRecord {
         refusal.map(|refusal| refusal.to_string())
     }
 
-    /// Whether an event is the first or the last of the log and not of the time that the head says.
-    fn is_mistimed(&self, event: &Event) -> bool {
-        self.head.is_some_and(|head| {
-            (event.sequence == 0 && event.recorded_at != head.created_at)
-                || (event.sequence + 1 == head.next_sequence
-                    && event.recorded_at != head.updated_at)
-        })
+    /// The time that the head gives an event that is the first or the last of the log, if it is of another one.
+    fn mistimed(&self, event: &Event) -> Option<Timestamp> {
+        let head = self.head?;
+        let first = (event.sequence == 0).then_some(head.created_at);
+        let last = (event.sequence + 1 == head.next_sequence).then_some(head.updated_at);
+        let mut times = [first, last].into_iter().flatten();
+        times.find(|time| *time != event.recorded_at)
     }
 
     /// How many events the log has; 0 when there is no log.
@@ -160,14 +160,14 @@ impl Import {
             format!(
                 "event {next} {is} terminal: expected the last event of a closed log, and no other, to be"
             )
-        } else if let Some(event) = self
+        } else if let Some((event, expected)) = self
             .events
             .iter()
-            .find(|event| self.sealed.is_mistimed(event))
+            .find_map(|event| Some((event, self.sealed.mistimed(event)?)))
         {
             format!(
-                "event {} is not of the time that the sealed head says",
-                event.sequence
+                "event {} was recorded at {}: expected {expected}, as the sealed head says",
+                event.sequence, event.recorded_at
             )
         } else {
             return Ok(());
