@@ -121,7 +121,8 @@ fn decode(input: &mut Numbers<'_>) -> Result<ShardPlan, DecodeProblem> {
         if let Some((len, from, to)) = input.short_run() {
             let last = first.wrapping_add(len).wrapping_sub(1);
             if plan.run(first, last, from, to) {
-                cut.add(start, len, 1, Some(Slot::migrating(from, to)));
+                let slot = Some(Slot::migrating(from, to));
+                cut.add(start, len, 1, [slot, slot]);
                 check_cut(&mut cut, input, &plan)?;
                 continue;
             }
@@ -130,9 +131,10 @@ fn decode(input: &mut Numbers<'_>) -> Result<ShardPlan, DecodeProblem> {
         let len = input.number_u32("the length of a segment")?;
         let place = input.piece();
         let period = input.number_u32("a number of placements")?;
-        let mut slot = None;
+        let (mut leading, mut slot) = (None, None);
         for _ in 0..period {
             slot = Some(placement(input, &mut plan)?);
+            leading = leading.or(slot);
         }
         input.back_to(place);
         let Some(last) = len.checked_sub(1).and_then(|more| first.checked_add(more)) else {
@@ -141,7 +143,7 @@ fn decode(input: &mut Numbers<'_>) -> Result<ShardPlan, DecodeProblem> {
             )));
         };
         plan.segment(first, last)?;
-        cut.add(start, len, period, slot);
+        cut.add(start, len, period, [leading, slot]);
         check_cut(&mut cut, input, &plan)?;
     }
     cut.ends = true;
@@ -217,7 +219,7 @@ fn placement(input: &mut Numbers<'_>, plan: &mut Assembler) -> Result<Slot, Deco
 struct Cut {
     /// The placement of the run before.
     previous: Option<Slot>,
-    /// Two runs in a row have the same placement.
+    /// A run goes on in the segment after it.
     is_split: bool,
     /// Where the stretch starts that is not a run of two or more: its byte and its bucket.
     stretch: (usize, usize),
@@ -235,9 +237,10 @@ const SHORTEST_CYCLE: u32 = 4;
 
 impl Cut {
     #[inline]
-    fn add(&mut self, start: usize, len: u32, period: u32, last: Option<Slot>) {
+    fn add(&mut self, start: usize, len: u32, period: u32, [first, last]: [Option<Slot>; 2]) {
         let is_run = period == 1;
-        self.is_split = is_run && self.previous == last;
+        // Whether a run or a cycle: it begins with one bucket more of the run before.
+        self.is_split = self.previous.is_some() && self.previous == first;
         self.previous = if is_run { last } else { None };
         self.ends = is_run && len > 1;
         if !self.ends {

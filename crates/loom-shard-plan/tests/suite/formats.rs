@@ -260,3 +260,13 @@ proptest! {
         prop_assert_eq!(one == other, one.to_string() == other.to_string());
     }
 }
+
+/// The first bucket of the cycle is placed as the run before it, whose last bucket it should be.
+#[test]
+fn a_run_that_goes_on_in_the_cycle_after_it_is_not_the_one_binary_form() {
+    let bytes = [
+        76, 83, 80, 1, 65, 1, 251, 0, 16, 2, 0, 0, 0, 252, 21, 255, 255, 12, 0, 251, 1, 8, 0, 252,
+        0, 202, 40, 2, 251, 250, 12, 1, 0, 251, 6, 3, 4, 0, 4, 0, 1, 251, 88, 2,
+    ];
+    assert!(ShardPlan::from_bytes(&bytes).is_err());
+}
