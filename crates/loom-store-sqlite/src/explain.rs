@@ -1,7 +1,8 @@
 //! How SQLite answers the statements: from an index or a key, never by looking at everything.
 
-use rusqlite::{Connection, StatementStatus};
+use rusqlite::{Connection, Statement, StatementStatus};
 
+use crate::reader::{self, Reader};
 use crate::record::Record;
 use crate::{head, ledger, lineage, list, marks, read, records, schema, staged};
 
@@ -95,31 +96,35 @@ fn every_other_statement_searches_too() {
 
 /// SQLite plans some statements anew when other values are bound to them, which costs more than to run them.
 #[test]
-fn statements_keep_their_plan_whatever_they_are_asked_for() {
+fn the_writers_statements_keep_their_plan_whatever_they_are_asked_for() {
     let connection = tables();
-    let statements = [
-        Record::FIND,
-        Record::UPDATE_HEAD,
-        head::FIND,
-        head::PLAN,
-        read::EVENTS,
-        list::LIST,
-        records::INSPECT,
-        records::RECORDS,
-        lineage::CHILDREN,
-        lineage::PARENT,
-    ];
-    for sql in statements {
+    for sql in [Record::FIND, Record::UPDATE_HEAD, lineage::PARENT] {
         let mut statement = connection.prepare(sql).unwrap();
         for value in 0..50 {
-            let values = vec![value; statement.parameter_count()];
-            let mut rows = statement.query(rusqlite::params_from_iter(values)).unwrap();
-            while rows.next().unwrap().is_some() {}
+            run(&mut statement, value);
         }
-        // The first values may teach it something.
         let planned_anew = statement.get_status(StatementStatus::RePrepare);
+        // The first values may teach it something.
         assert!(planned_anew <= 2, "{planned_anew} times: {sql}");
     }
+}
+
+#[test]
+fn the_readers_statements_keep_their_plan_whatever_they_are_asked_for() {
+    let reader = Reader::new(tables()).unwrap();
+    for sql in reader::STATEMENTS {
+        for value in 0..50 {
+            let mut statement = reader.statement(sql).unwrap();
+            run(&mut statement, value);
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
+        }
+    }
+}
+
+fn run(statement: &mut Statement<'_>, value: i64) {
+    let values = vec![value; statement.parameter_count()];
+    let mut rows = statement.query(rusqlite::params_from_iter(values)).unwrap();
+    while rows.next().unwrap().is_some() {}
 }
 
 #[test]

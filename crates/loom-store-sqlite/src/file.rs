@@ -6,7 +6,7 @@ use loom_spi::{Operation, ShardIdentity, StoreError, StoreErrorKind};
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use crate::failure::Failure;
-use crate::reader::Reader;
+use crate::reader::{self, Reader};
 use crate::schema::{APPLICATION_ID, PAGE_SIZE, SCHEMA_VERSION, tables};
 use crate::writer::Writer;
 use crate::{OpenFailure, Options, ledger, upgrade};
@@ -16,7 +16,10 @@ pub(crate) struct OpenFile {
     pub(crate) path: PathBuf,
     pub(crate) identity: Option<ShardIdentity>,
     pub(crate) writer: Connection,
-    pub(crate) readers: Vec<Connection>,
+    /// For the threads that read.
+    pub(crate) threads: Vec<Reader>,
+    /// For those who look by themselves.
+    pub(crate) at_once: Vec<Reader>,
 }
 
 /// Creates the file, unless it is there with the same identity, and opens it.
@@ -68,22 +71,33 @@ fn finish(path: PathBuf, writer: Connection, options: &Options) -> Result<OpenFi
     // Not before it is known to be the right file.
     upgrade::upgrade(&writer).map_err(|error| failure(&path, options, error))?;
     Writer::check(&writer)
-        .and_then(|()| Reader::new(&writer).map(drop))
+        .and_then(|()| reader::check(&writer))
         .map_err(|error| failure(&path, options, error))?;
-    let readers = (0..options.readers)
-        .map(|_| {
-            let reader = connect(&path, options, OpenFlags::empty())?;
-            reader
-                .execute_batch("PRAGMA query_only = ON")
-                .map_err(|error| failure(&path, options, error))?;
-            Ok(reader)
-        })
-        .collect::<Result<_, StoreError>>()?;
+    let readers = |number| {
+        (0..number)
+            .map(|_| {
+                let connection = connect(&path, options, OpenFlags::empty())?;
+                Reader::new(connection).map_err(|error| failure(&path, options, error))
+            })
+            .collect::<Result<Vec<_>, StoreError>>()
+    };
+    let threads = readers(options.readers)?;
+    let at_once = readers(if options.inline_reads {
+        options.readers
+    } else {
+        0
+    })?;
+    for reader in &at_once {
+        reader
+            .never_wait()
+            .map_err(|error| failure(&path, options, error))?;
+    }
     Ok(OpenFile {
         path,
         identity,
         writer,
-        readers,
+        threads,
+        at_once,
     })
 }
 

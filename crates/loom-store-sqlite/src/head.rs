@@ -1,9 +1,9 @@
 //! Looking at one log.
 
 use loom_spi::{ExecutionId, LogHead, PlanEpoch};
-use rusqlite::Statement;
 
 use crate::failure::Failure;
+use crate::reader::Reader;
 use crate::record;
 
 /// A log without its events.
@@ -15,10 +15,11 @@ pub(crate) struct Found {
 
 /// Checks the plan and looks the log up with [`FIND`]: one statement, and so one snapshot.
 pub(crate) fn find(
-    statement: &mut Statement<'_>,
+    reader: &Reader,
     id: &ExecutionId,
     epoch: Option<PlanEpoch>,
 ) -> Result<Option<Found>, Failure> {
+    let mut statement = reader.statement(FIND)?;
     let mut rows = statement.query((id.route_hash().index_key(), id.as_str()))?;
     let Some(row) = rows.next()? else {
         return Ok(None);
@@ -31,10 +32,8 @@ pub(crate) fn find(
 }
 
 /// Checks the plan alone, with [`PLAN`].
-pub(crate) fn admit(
-    statement: &mut Statement<'_>,
-    epoch: Option<PlanEpoch>,
-) -> Result<(), Failure> {
+pub(crate) fn admit(reader: &Reader, epoch: Option<PlanEpoch>) -> Result<(), Failure> {
+    let mut statement = reader.statement(PLAN)?;
     let mut rows = statement.query([])?;
     let current = match rows.next()? {
         Some(row) => record::plan(row, 0)?,

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use crate::SqliteStore;
 use crate::failure::{Failure, corrupt};
+use crate::readers::Size;
 use crate::staged::Staged;
 use crate::writer::{Transaction, Work};
 use crate::{marks, record};
@@ -18,7 +19,7 @@ use crate::{marks, record};
 #[deny(clippy::missing_trait_methods)]
 impl PlanLedger for SqliteStore {
     async fn current(&self) -> Result<Option<PublishedPlan>, StoreError> {
-        self.look(Operation::CurrentPlan, None, |reader| {
+        self.look(Operation::CurrentPlan, None, Size::Few, |reader| {
             current(reader.connection())
         })
         .await
@@ -29,7 +30,7 @@ impl PlanLedger for SqliteStore {
     }
 
     async fn identity(&self) -> Result<Option<ShardIdentity>, StoreError> {
-        self.look(Operation::Identity, None, |reader| {
+        self.look(Operation::Identity, None, Size::Few, |reader| {
             identity(reader.connection())
         })
         .await
@@ -44,7 +45,7 @@ impl PlanLedger for SqliteStore {
     }
 
     async fn directory(&self) -> Result<Vec<ShardLocation>, StoreError> {
-        self.look(Operation::Directory, None, |reader| {
+        self.look(Operation::Directory, None, Size::Many, |reader| {
             directory(reader.connection())
         })
         .await

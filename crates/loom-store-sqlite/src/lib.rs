@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod append;
+mod at_once;
 mod backup;
 mod delete;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::SqliteStore;
 use crate::failure::Failure;
 use crate::head::admit;
 use crate::marks;
+use crate::readers::Size;
 use crate::record::{self, Record};
 use crate::writer::{Transaction, Work};
 
@@ -25,21 +26,26 @@ impl BranchRegistry for SqliteStore {
 
     async fn children(&self, request: Children) -> Result<Vec<Branch>, StoreError> {
         let parent = request.parent.clone();
-        self.look(Operation::Children, Some(&parent), move |reader| {
-            reader.snapshot(|statements| {
-                admit(&mut statements.plan, request.epoch)?;
-                children(&mut statements.children, &request.parent)
-            })
-        })
+        self.look(
+            Operation::Children,
+            Some(&parent),
+            Size::Many,
+            move |reader| {
+                reader.snapshot(|| {
+                    admit(reader, request.epoch)?;
+                    children(&mut *reader.statement(CHILDREN)?, &request.parent)
+                })
+            },
+        )
         .await
     }
 
     async fn parent(&self, request: Parent) -> Result<Option<ParentLink>, StoreError> {
         let child = request.child.clone();
-        self.look(Operation::Parent, Some(&child), move |reader| {
-            reader.snapshot(|statements| {
-                admit(&mut statements.plan, request.epoch)?;
-                parent(&mut statements.parent, &request.child)
+        self.look(Operation::Parent, Some(&child), Size::Few, move |reader| {
+            reader.snapshot(|| {
+                admit(reader, request.epoch)?;
+                parent(&mut *reader.statement(PARENT)?, &request.child)
             })
         })
         .await

@@ -13,14 +13,14 @@ use crate::record;
 pub(crate) const PAGE_ROWS: usize = 10_000;
 
 /// Lists a page.
-pub(crate) fn list(reader: &mut Reader<'_>, request: &List) -> Result<ListPage, Failure> {
+pub(crate) fn list(reader: &Reader, request: &List) -> Result<ListPage, Failure> {
     if request.limit == 0 {
         return Err(limit_of_zero().into());
     }
-    reader.snapshot(|statements| {
-        admit(&mut statements.plan, request.epoch)?;
+    reader.snapshot(|| {
+        admit(reader, request.epoch)?;
         let page = page(
-            &mut statements.list,
+            &mut *reader.statement(LIST)?,
             request.limit,
             request.cursor.as_ref(),
             request.route,

@@ -27,6 +27,7 @@ pub struct Options {
     pub(crate) durability: Durability,
     pub(crate) busy_timeout: Duration,
     pub(crate) readers: usize,
+    pub(crate) inline_reads: bool,
     pub(crate) queue: usize,
     pub(crate) limits: Limits,
     pub(crate) clock: Clock,
@@ -39,6 +40,7 @@ impl Default for Options {
             durability: Durability::Full,
             busy_timeout: Duration::from_secs(5),
             readers: thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4)),
+            inline_reads: true,
             queue: 1024,
             limits: Limits::default(),
             clock: Clock::system(),
@@ -78,6 +80,14 @@ impl Options {
     /// needed: 1 to 64; what is out of range is taken as the nearest bound. Default: one for each core, 2 to 4.
     pub fn with_readers(mut self, readers: usize) -> Self {
         self.readers = readers.clamp(1, 64);
+        self
+    }
+
+    /// Whether a look at a few rows (a head, a page of at most 256 events) is taken on the thread that asks for it while
+    /// the file seems to be in memory. That takes a fraction of the time that a thread of the store would, but at most one
+    /// in 256 such looks may hold up an async thread for as long as the disk needs for a few pages. Default `true`.
+    pub fn with_inline_reads(mut self, inline: bool) -> Self {
+        self.inline_reads = inline;
         self
     }
 

@@ -18,14 +18,14 @@ pub(crate) const PAGE_BYTES: usize = 4 << 20;
 pub(crate) const PAGE_EVENTS: usize = 65_536;
 
 /// Reads a page, and the state of the log at the same moment.
-pub(crate) fn read(reader: &mut Reader<'_>, request: &Read) -> Result<ReadPage, Failure> {
+pub(crate) fn read(reader: &Reader, request: &Read) -> Result<ReadPage, Failure> {
     if request.limit == 0 {
         return Err(limit_of_zero().into());
     }
-    reader.snapshot(|statements| {
-        let found = head::find(&mut statements.head, &request.id, request.epoch)?
-            .ok_or(StoreErrorKind::NotFound)?;
-        let events = events(&mut statements.events, &found, request)?;
+    reader.snapshot(|| {
+        let found =
+            head::find(reader, &request.id, request.epoch)?.ok_or(StoreErrorKind::NotFound)?;
+        let events = events(&mut *reader.statement(EVENTS)?, &found, request)?;
         Ok(ReadPage::new(events, found.head))
     })
 }

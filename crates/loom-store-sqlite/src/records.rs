@@ -1,7 +1,7 @@
 //! Looking at whole records, those without a log included.
 
 use loom_spi::{ExecutionId, Inspect, PlanEpoch, RecordPage, RecordSummary, Records};
-use rusqlite::{Row, Statement};
+use rusqlite::Row;
 
 use crate::failure::Failure;
 use crate::head::admit;
@@ -12,10 +12,11 @@ use crate::record;
 
 /// Looks at one record with [`INSPECT`]: one statement, and so one snapshot.
 pub(crate) fn inspect(
-    statement: &mut Statement<'_>,
-    request: Inspect,
+    reader: &Reader,
+    request: &Inspect,
 ) -> Result<Option<RecordSummary>, Failure> {
     let id = &request.id;
+    let mut statement = reader.statement(INSPECT)?;
     let mut rows = statement.query((id.route_hash().index_key(), id.as_str()))?;
     let Some(row) = rows.next()? else {
         return Ok(None);
@@ -28,14 +29,14 @@ pub(crate) fn inspect(
 }
 
 /// Lists a page of records.
-pub(crate) fn list(reader: &mut Reader<'_>, request: &Records) -> Result<RecordPage, Failure> {
+pub(crate) fn list(reader: &Reader, request: &Records) -> Result<RecordPage, Failure> {
     if request.limit == 0 {
         return Err(limit_of_zero().into());
     }
-    reader.snapshot(|statements| {
-        admit(&mut statements.plan, request.epoch)?;
+    reader.snapshot(|| {
+        admit(reader, request.epoch)?;
         let page = page(
-            &mut statements.records,
+            &mut *reader.statement(RECORDS)?,
             request.limit,
             request.cursor.as_ref(),
             request.route,

@@ -8,6 +8,7 @@ use loom_spi::{
 
 use crate::SqliteStore;
 use crate::failure::Failure;
+use crate::readers::Size;
 use crate::record::Record;
 use crate::writer::{Transaction, Work};
 use crate::{lineage, records};
@@ -17,8 +18,8 @@ use crate::{lineage, records};
 impl Relocation for SqliteStore {
     async fn inspect(&self, request: Inspect) -> Result<Option<RecordSummary>, StoreError> {
         let id = request.id.clone();
-        self.look(Operation::Inspect, Some(&id), move |reader| {
-            records::inspect(&mut reader.statements.inspect, request)
+        self.look(Operation::Inspect, Some(&id), Size::Few, move |reader| {
+            records::inspect(reader, &request)
         })
         .await
     }
@@ -44,7 +45,7 @@ impl Relocation for SqliteStore {
     }
 
     async fn records(&self, request: Records) -> Result<RecordPage, StoreError> {
-        self.look(Operation::Records, None, move |reader| {
+        self.look(Operation::Records, None, Size::Many, move |reader| {
             records::list(reader, &request)
         })
         .await

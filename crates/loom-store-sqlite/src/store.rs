@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::failure::Failure;
 use crate::file::{self, OpenFile};
 use crate::reader::Reader;
-use crate::readers::Readers;
+use crate::readers::{Readers, Size};
 use crate::writer::{Work, Writer, closed};
 use crate::{OpenFailure, Options, head, list, read};
 
@@ -23,8 +23,9 @@ use crate::{OpenFailure, Options, head, list, read};
 /// [`PlanLedger`](loom_spi::PlanLedger) and [`BranchRegistry`](loom_spi::BranchRegistry).
 ///
 /// Share it in an `Arc`. Several handles on one file are safe, in one process or in several on the same machine. It
-/// works under any async runtime: everything that blocks is done by threads of its own, one that writes and
-/// [a few](Options::with_readers) that read.
+/// works under any async runtime: what waits for a sync or a lock is done by threads of its own, one that writes and
+/// [a few](Options::with_readers) that read. Looks at a few rows are taken [by the caller](Options::with_inline_reads)
+/// while they are found in memory.
 ///
 /// Dropping it ends the threads, after what was asked for before is done; [`close`](Self::close) waits for that.
 pub struct SqliteStore {
@@ -112,9 +113,10 @@ impl SqliteStore {
         &self,
         operation: Operation,
         id: Option<&ExecutionId>,
-        look: impl FnOnce(&mut Reader<'_>) -> Result<T, Failure> + Send + 'static,
+        size: Size,
+        look: impl Fn(&Reader) -> Result<T, Failure> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
-        let found = self.readers.look(operation, look).await;
+        let found = self.readers.look(operation, size, look).await;
         found.map_err(|error| {
             self.tell_shard(match id {
                 Some(id) => error.with_execution(id),
@@ -137,6 +139,9 @@ impl SqliteStore {
     }
 }
 
+/// A page of so many events is short enough to be read by whoever asks for it.
+const FEW_EVENTS: usize = 256;
+
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl EventStore for SqliteStore {
@@ -147,7 +152,12 @@ impl EventStore for SqliteStore {
 
     async fn read(&self, request: Read) -> Result<ReadPage, StoreError> {
         let id = request.id.clone();
-        self.look(Operation::Read, Some(&id), move |reader| {
+        let size = if request.limit <= FEW_EVENTS {
+            Size::Few
+        } else {
+            Size::Many
+        };
+        self.look(Operation::Read, Some(&id), size, move |reader| {
             read::read(reader, &request)
         })
         .await
@@ -155,15 +165,15 @@ impl EventStore for SqliteStore {
 
     async fn head(&self, request: Head) -> Result<Option<LogHead>, StoreError> {
         let id = request.id.clone();
-        self.look(Operation::Head, Some(&id), move |reader| {
-            let found = head::find(&mut reader.statements.head, &request.id, request.epoch)?;
+        self.look(Operation::Head, Some(&id), Size::Few, move |reader| {
+            let found = head::find(reader, &request.id, request.epoch)?;
             Ok(found.map(|found| found.head))
         })
         .await
     }
 
     async fn list(&self, request: List) -> Result<ListPage, StoreError> {
-        self.look(Operation::List, None, move |reader| {
+        self.look(Operation::List, None, Size::Many, move |reader| {
             list::list(reader, &request)
         })
         .await
@@ -229,7 +239,8 @@ fn assemble(file: OpenFile, options: &Options) -> std::io::Result<SqliteStore> {
         path,
         identity,
         writer,
-        readers,
+        threads,
+        at_once,
     } = file;
     let shard = OnceLock::new();
     if let Some(identity) = identity {
@@ -240,6 +251,6 @@ fn assemble(file: OpenFile, options: &Options) -> std::io::Result<SqliteStore> {
         shard,
         limits: options.limits,
         writer: Writer::start(writer, options)?,
-        readers: Readers::start(readers)?,
+        readers: Readers::start(threads, at_once)?,
     })
 }

@@ -5,7 +5,8 @@ use rusqlite::{Connection, Statement};
 use crate::record::Record;
 use crate::{lineage, marks, staged};
 
-/// See [`Reader`](crate::reader::Reader) for why they are not left to the connection's cache.
+/// They are kept rather than looked up in the connection's cache, not so much for the look-up: the cache clears the
+/// values bound to a statement, and SQLite then plans anew any whose plan could depend on them.
 pub(crate) struct Statements<'c> {
     pub(super) begin: Statement<'c>,
     pub(super) data_version: Statement<'c>,

@@ -21,6 +21,28 @@ async fn store() -> (tempfile::TempDir, PathBuf, SqliteStore) {
     (directory, path, store)
 }
 
+#[tokio::test]
+async fn a_store_whose_threads_do_all_reading_reads_the_same() {
+    let (_directory, path, store) = store().await;
+    let events = (0..300).map(|n| NewEvent::new("step", format!("step {n}")));
+    let append = Append::new(id("order"), 0, events.collect());
+    store.append(append).await.unwrap();
+    let on_threads = Options::new().with_inline_reads(false);
+    let on_threads = SqliteStore::open(&path, on_threads).await.unwrap();
+    let head = loom_spi::Head::new(id("order"));
+    assert_eq!(
+        on_threads.head(head.clone()).await.unwrap(),
+        store.head(head).await.unwrap()
+    );
+    // The first is short enough for the caller, the second is not.
+    for limit in [256, 300] {
+        let read = Read::new(id("order"), 0, limit);
+        let page = store.read(read.clone()).await.unwrap();
+        assert_eq!(page.events.len(), limit);
+        assert_eq!(on_threads.read(read).await.unwrap(), page);
+    }
+}
+
 fn count(path: &Path, table: &str) -> i64 {
     Connection::open(path)
         .unwrap()
