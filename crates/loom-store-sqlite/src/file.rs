@@ -1,6 +1,7 @@
 //! The file: creating it, and making sure that it is what it should be.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use loom_spi::{Operation, ShardIdentity, StoreError, StoreErrorKind};
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
@@ -16,6 +17,8 @@ pub(crate) struct OpenFile {
     pub(crate) path: PathBuf,
     pub(crate) identity: Option<ShardIdentity>,
     pub(crate) writer: Connection,
+    /// For what is done beside the writer.
+    pub(crate) beside: Connection,
     /// For the threads that read.
     pub(crate) threads: Vec<Reader>,
     /// For those who look by themselves.
@@ -73,6 +76,10 @@ fn finish(path: PathBuf, writer: Connection, options: &Options) -> Result<OpenFi
     Writer::check(&writer)
         .and_then(|()| reader::check(&writer))
         .map_err(|error| failure(&path, options, error))?;
+    let beside = connect(&path, options, OpenFlags::empty())?;
+    beside
+        .busy_timeout(Duration::ZERO)
+        .map_err(|error| failure(&path, options, error))?;
     let readers = |number| {
         (0..number)
             .map(|_| {
@@ -96,6 +103,7 @@ fn finish(path: PathBuf, writer: Connection, options: &Options) -> Result<OpenFi
         path,
         identity,
         writer,
+        beside,
         threads,
         at_once,
     })

@@ -239,6 +239,7 @@ fn assemble(file: OpenFile, options: &Options) -> std::io::Result<SqliteStore> {
         path,
         identity,
         writer,
+        beside,
         threads,
         at_once,
     } = file;
@@ -250,7 +251,7 @@ fn assemble(file: OpenFile, options: &Options) -> std::io::Result<SqliteStore> {
         path,
         shard,
         limits: options.limits,
-        writer: Writer::start(writer, options)?,
+        writer: Writer::start(writer, beside, options)?,
         readers: Readers::start(threads, at_once)?,
     })
 }

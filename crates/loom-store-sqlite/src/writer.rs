@@ -1,5 +1,6 @@
 //! The one thread of a handle that writes, and what it is asked.
 
+mod checkpoints;
 mod group;
 mod memory;
 mod statements;
@@ -19,6 +20,7 @@ pub(crate) use self::task::Work;
 pub(crate) use self::transaction::LAST_LOG;
 pub(crate) use self::transaction::Transaction;
 
+use self::checkpoints::Checkpoints;
 use self::group::Groups;
 use self::statements::Statements;
 use self::task::{Request, Task};
@@ -46,13 +48,18 @@ impl Writer {
         Statements::new(connection).map(drop)
     }
 
-    /// Starts the thread.
-    pub(crate) fn start(connection: Connection, options: &Options) -> std::io::Result<Self> {
+    /// Starts the thread, and the one beside it.
+    pub(crate) fn start(
+        mut connection: Connection,
+        beside: Connection,
+        options: &Options,
+    ) -> std::io::Result<Self> {
+        let checkpoints = Checkpoints::start(&mut connection, beside)?;
         let (queue, messages) = mpsc::channel(options.queue);
         let options = options.clone();
         thread::Builder::new()
             .name("loom-sqlite-writer".into())
-            .spawn(move || run(connection, &options, messages))?;
+            .spawn(move || run(connection, checkpoints, &options, messages))?;
         Ok(Self { queue })
     }
 
@@ -121,13 +128,19 @@ pub(crate) fn closed(operation: Operation) -> StoreError {
     )
 }
 
-fn run(connection: Connection, options: &Options, mut messages: mpsc::Receiver<Message>) {
+fn run(
+    connection: Connection,
+    checkpoints: Checkpoints,
+    options: &Options,
+    mut messages: mpsc::Receiver<Message>,
+) {
     let closing = match Groups::new(&connection, options) {
-        Ok(groups) => serve(groups, &mut messages),
+        Ok(groups) => serve(groups, &checkpoints, &mut messages),
         // The schema was found to be right when the file was opened, so something happened to it since. Everyone
         // who asks is told that the writer is gone.
         Err(_) => Vec::new(),
     };
+    checkpoints.end();
     // Waits for nobody: what another handle still reads or writes is left to that handle.
     let closed = connection
         .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
@@ -139,7 +152,11 @@ fn run(connection: Connection, options: &Options, mut messages: mpsc::Receiver<M
 }
 
 /// Makes changes until nobody can ask for more. Returns who waits for that.
-fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Vec<CloseReply> {
+fn serve(
+    mut groups: Groups<'_>,
+    checkpoints: &Checkpoints,
+    messages: &mut mpsc::Receiver<Message>,
+) -> Vec<CloseReply> {
     let mut closing = Vec::new();
     let mut expected = 0;
     loop {
@@ -179,6 +196,7 @@ fn serve(mut groups: Groups<'_>, messages: &mut mpsc::Receiver<Message>) -> Vec<
         // writer that is nobody but itself.
         expected = answers.len() + messages.len();
         answers.give();
+        checkpoints.look(groups.connection());
     }
 }
 

@@ -75,17 +75,20 @@ impl<'a> Search<'a> {
 
     fn run(&mut self) -> (Option<(usize, Option<Action>, Violation)>, usize) {
         let first = State::first(&self.cx);
-        let fingerprint = self.fingerprint(&first);
+        let fingerprint = self.fingerprint(&first, Turn::default());
         self.known.insert(fingerprint);
         self.reached.push((0, Action::Late));
-        let mut layer = vec![(first, 0)];
+        let mut layer = vec![(first, Turn::default(), 0)];
         let mut depth = 0;
         let mut actions = Vec::new();
         loop {
             let mut next_layer = Vec::new();
-            for (state, at) in &layer {
+            for (state, turn, at) in &layer {
                 state.actions(&self.cx, &mut actions);
                 for action in &actions {
+                    let Some(mut turn) = turn.after(&self.cx, state, *action) else {
+                        continue;
+                    };
                     self.steps += 1;
                     let (next, event) = match state.after(&self.cx, *action) {
                         Ok(next) => next,
@@ -98,11 +101,11 @@ impl<'a> Search<'a> {
                     {
                         return (Some((*at, Some(*action), why)), depth);
                     }
-                    canonical(&self.cx, &mut next);
-                    let fingerprint = self.fingerprint(&next);
+                    turn.node = canonical(&self.cx, &mut next, turn.node);
+                    let fingerprint = self.fingerprint(&next, turn);
                     if self.known.insert(fingerprint) {
                         let from = u32::try_from(*at).unwrap_or(u32::MAX);
-                        next_layer.push((next, self.reached.len()));
+                        next_layer.push((next, turn, self.reached.len()));
                         self.reached.push((from, *action));
                     }
                 }
@@ -150,7 +153,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn fingerprint(&mut self, state: &State) -> u128 {
+    fn fingerprint(&mut self, state: &State, turn: Turn) -> u128 {
         self.bytes.0.clear();
         state.shards.hash(&mut self.bytes);
         state.truth.hash(&mut self.bytes);
@@ -165,6 +168,7 @@ impl<'a> Search<'a> {
         }
         state.late.hash(&mut self.bytes);
         self.bytes.write_u8(state.losses);
+        turn.hash(&mut self.bytes);
         xxh3_128(&self.bytes.0)
     }
 
@@ -181,10 +185,47 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Brings twins into an order, so that states that differ only in which is which are one.
-pub(crate) fn canonical(cx: &Context<'_>, state: &mut State) {
+/// Brings twins into an order, so that states that differ only in which is which are one. Returns where a node is now.
+pub(crate) fn canonical(cx: &Context<'_>, state: &mut State, node: Option<u8>) -> Option<u8> {
+    let mut node = node;
     for twins in &cx.scenario.twins {
+        let same = |at: u8| twins.contains(&usize::from(at)).then_some(at);
+        let followed = node.and_then(same).map(|at| state.nodes[usize::from(at)]);
         state.nodes[twins.clone()].sort_unstable();
+        if let Some(followed) = followed {
+            // Twins in the same state are the same for all that follows.
+            let mut nodes = state.nodes[twins.clone()].iter();
+            let at = nodes.position(|node| *node == followed).unwrap_or(0);
+            node = u8::try_from(twins.start + at).ok();
+        }
+    }
+    node
+}
+
+/// Whose turn it is, where a scenario bounds how often a node is interrupted: a bound on context switches, after Musuvathi
+/// and Qadeer, "Iterative context bounding for systematic testing of multithreaded programs" (PLDI 2007).
+#[derive(Clone, Copy, Debug, Default, Hash)]
+struct Turn {
+    node: Option<u8>,
+    interruptions: u8,
+}
+
+impl Turn {
+    /// After an action; `None` if it interrupts a node and none may be interrupted any more.
+    fn after(self, cx: &Context<'_>, state: &State, action: Action) -> Option<Self> {
+        let (Some(most), Action::Asks(me) | Action::Loses(me)) =
+            (cx.scenario.interruptions, action)
+        else {
+            return Some(self);
+        };
+        let interrupts = self
+            .node
+            .is_some_and(|node| node != me && state.can_step(cx, usize::from(node)));
+        let interruptions = self.interruptions + u8::from(interrupts);
+        (interruptions <= most).then_some(Self {
+            node: Some(me),
+            interruptions,
+        })
     }
 }
 

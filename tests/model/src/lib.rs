@@ -17,6 +17,6 @@ mod truth;
 pub use check::{Report, explore};
 pub use rule::{Rule, Rules};
 pub use scenario::Scenario;
-pub use scenarios::{Sweep, all as scenarios, large};
+pub use scenarios::{Sweep, all as scenarios, everybody, large};
 pub use table::{Finding, TABLE, Verdict};
 pub use trace::Trace;

@@ -9,7 +9,7 @@ use std::env;
 use std::process::ExitCode;
 
 use loom_protocol_model::{
-    Rule, Rules, Scenario, Sweep, TABLE, Verdict, explore, large, scenarios,
+    Rule, Rules, Scenario, Sweep, TABLE, Verdict, everybody, explore, large, scenarios,
 };
 
 const HELP: &str = "\
@@ -22,6 +22,7 @@ Without options: the scenarios, and the table of what goes wrong without each ru
   --without RULE    without a rule; may be repeated
   --sweep NAME:N    every N operations on everything that may be there, while the bucket `turns`, `settles` or
                     `returns`, or turns and a request goes astray, `loses`
+  --everybody N     all roles at once, with at most N interruptions of nodes
   --rules           what the rules say
   --list            what happens in the scenarios
 ";
@@ -32,6 +33,7 @@ struct Options {
     scenario: Option<String>,
     without: Vec<Rule>,
     sweep: Option<String>,
+    everybody: Option<u8>,
     say: Option<&'static str>,
 }
 
@@ -61,6 +63,13 @@ fn options() -> Result<Options, String> {
                 options.without.push(rule);
             }
             "--sweep" => options.sweep = Some(value()?),
+            "--everybody" => {
+                let most = value()?;
+                let most = most
+                    .parse()
+                    .map_err(|error| format!("`{most}` interruptions: {error}"))?;
+                options.everybody = Some(most);
+            }
             "--rules" => options.say = Some("rules"),
             "--list" => options.say = Some("scenarios"),
             "--help" => options.say = Some("help"),
@@ -104,6 +113,9 @@ fn run(options: &Options) -> Result<bool, String> {
         let scenario = all.iter().find(|scenario| scenario.name == *name);
         let scenario = scenario.ok_or(format!("there is no scenario `{name}`: see --list"))?;
         return Ok(explored(scenario, rules));
+    }
+    if let Some(most) = options.everybody {
+        return Ok(explored(&everybody(most), rules));
     }
     let mut fine = true;
     if let Some(named) = &options.sweep {

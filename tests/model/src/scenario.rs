@@ -11,7 +11,7 @@ use crate::shard::{Record, Shard};
 use crate::truth::Truth;
 
 /// The most nodes that a scenario can have.
-pub(crate) const MOST_NODES: usize = 6;
+pub(crate) const MOST_NODES: usize = 10;
 
 /// A first state, and programs of nodes.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct Scenario {
     /// Nodes that differ in nothing: which is which makes no other state.
     pub(crate) twins: Vec<Range<usize>>,
     pub(crate) losses: u8,
+    /// How often a node may be interrupted by another, if not at will.
+    pub(crate) interruptions: Option<u8>,
 }
 
 /// A node at first.
@@ -90,6 +92,7 @@ impl Scenario {
             nodes: Vec::new(),
             twins: Vec::new(),
             losses: 0,
+            interruptions: None,
         }
     }
 
@@ -199,6 +202,13 @@ impl Scenario {
         let at = self.nodes.len();
         self.nodes.extend([node.clone(), node.clone()]);
         self.twins.push(at..at + 2);
+        self
+    }
+
+    /// A node goes on until it has nothing to do, but for so many times that another one takes over in the middle. What is
+    /// never taken up again has crashed.
+    pub(crate) fn interruptions(mut self, most: u8) -> Self {
+        self.interruptions = Some(most);
         self
     }
 

@@ -32,7 +32,7 @@ impl Trace {
                         }
                     }
                     state = next;
-                    canonical(&cx, &mut state);
+                    canonical(&cx, &mut state, None);
                 }
                 Err((event, _)) => lines.push(line(&cx, &state, &places, action, event)),
             }

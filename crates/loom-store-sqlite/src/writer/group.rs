@@ -61,6 +61,10 @@ impl<'c> Groups<'c> {
         })
     }
 
+    pub(super) fn connection(&self) -> &'c Connection {
+        self.connection
+    }
+
     pub(super) fn add(&mut self, task: Box<dyn Task>) {
         if !task.is_abandoned() {
             self.bytes += task.weight();

@@ -1,6 +1,7 @@
 //! The scenarios.
 
 mod cached;
+mod everybody;
 mod fences;
 mod large;
 mod lineage;
@@ -31,6 +32,12 @@ pub fn all() -> Vec<Scenario> {
         lost::all(),
     ]
     .concat()
+}
+
+/// All roles at once, with at most so many interruptions.
+#[must_use]
+pub fn everybody(interruptions: u8) -> Scenario {
+    everybody::everybody(interruptions)
 }
 
 /// Scenarios with more nodes, which take minutes.

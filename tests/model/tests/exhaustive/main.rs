@@ -3,12 +3,17 @@
 #[cfg(test)]
 mod support;
 
-use loom_protocol_model::{Rule, Rules, Sweep, TABLE, Verdict, explore, scenarios};
+use loom_protocol_model::{Rule, Rules, Sweep, TABLE, Verdict, everybody, explore, scenarios};
 use support::{assert_nothing_goes_wrong, assert_spare, scenario};
 
 #[test]
 fn with_every_rule_no_scenario_goes_wrong() {
     assert_nothing_goes_wrong(&scenarios(), Rules::all());
+}
+
+#[test]
+fn with_all_roles_at_once_and_a_node_interrupted_nothing_goes_wrong() {
+    assert_nothing_goes_wrong(&[everybody(1)], Rules::all());
 }
 
 #[test]
