@@ -17,7 +17,9 @@ const TABLE: &[Entry] = &[
     layer(1, "loom-journal", &["loom-spi"]),
     layer(1, "loom-sharded-store", &["loom-shard-plan", "loom-spi"]),
     layer(1, "loom-store-memory", &["loom-spi"]),
+    layer(1, "loom-store-postgres", &["loom-spi"]),
     layer(1, "loom-store-sqlite", &["loom-spi"]),
+    layer(0, "loom-test-postgres", &[]),
     layer(2, "loom-worker", &["loom-journal", "loom-spi"]),
     top("loom-bench"),
     top("loom-cli"),
@@ -27,7 +29,11 @@ const TABLE: &[Entry] = &[
 ];
 
 /// What any crate may use in its tests: an exception, so that a store is checked where it is written.
-const TEST_SUPPORT: &[&str] = &["loom-conformance", "loom-store-memory"];
+const TEST_SUPPORT: &[&str] = &[
+    "loom-conformance",
+    "loom-store-memory",
+    "loom-test-postgres",
+];
 
 /// Crates on which everything rests. Whoever implements a store or plans with them chooses their own runtime, and
 /// routing may hang on nothing that differs between machines.
@@ -43,6 +49,7 @@ const IMPURE: &[(&str, &str)] = &[
     ("rusqlite", "input and output"),
     ("smol", "a runtime"),
     ("tokio", "a runtime"),
+    ("tokio-postgres", "input and output"),
 ];
 
 /// A line of the table.

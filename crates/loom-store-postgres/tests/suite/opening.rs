@@ -1,0 +1,236 @@
+//! Creating and opening, and what is found instead of a store.
+
+use std::error::Error as _;
+use std::sync::Arc;
+
+use loom_spi::{
+    DeploymentId, EventStore as _, Head, List, PlanLedger as _, ShardIdentity, StoreError,
+    StoreErrorKind,
+};
+use loom_store_postgres::{OpenFailure, Options, PostgresStore, SCHEMA_VERSION};
+use loom_test_postgres::{available, server};
+
+use crate::support::{Schema, append, client, id, location};
+
+fn failure(error: &StoreError) -> &OpenFailure {
+    error
+        .source()
+        .and_then(|source| source.downcast_ref())
+        .unwrap_or_else(|| panic!("not a failure to open: {error}"))
+}
+
+fn shard(number: u16) -> Options {
+    let deployment = DeploymentId::new("orders").unwrap();
+    Options::new().with_identity(ShardIdentity::new(deployment, number))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_created_once_however_many_try_at_the_same_time() {
+    if !available() {
+        return;
+    }
+    let server = server();
+    let schema = Schema::new(&server);
+    let creations: Vec<_> = (0..8)
+        .map(|_| {
+            let location = schema.location.clone();
+            tokio::spawn(async move { PostgresStore::create(&location, shard(3)).await })
+        })
+        .collect();
+    let mut stores = Vec::new();
+    for created in creations {
+        stores.push(created.await.unwrap().unwrap());
+    }
+    stores[0].append(append("e", 0)).await.unwrap();
+    for store in &stores {
+        assert_eq!(store.identity().await.unwrap().unwrap().shard, 3);
+        assert!(store.head(Head::new(id("e"))).await.unwrap().is_some());
+    }
+    let other = PostgresStore::create(&schema.location, shard(4))
+        .await
+        .unwrap_err();
+    assert!(matches!(other.kind(), StoreErrorKind::WrongShard { .. }));
+    let none = PostgresStore::create(&schema.location, Options::new())
+        .await
+        .unwrap_err();
+    assert!(matches!(failure(&none), OpenFailure::AlreadyExists { .. }));
+    schema.remove().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_store_of_this_release_is_told_apart_and_left_alone() {
+    if !available() {
+        return;
+    }
+    let server = server();
+    let schema = Schema::new(&server);
+    let name = schema.location.schema();
+    let open = || PostgresStore::open(&schema.location, Options::new());
+    let error = open().await.unwrap_err();
+    assert!(matches!(failure(&error), OpenFailure::Missing { .. }));
+
+    let client = client(&server.url()).await.unwrap();
+    client
+        .batch_execute(&format!(
+            "CREATE SCHEMA {name}; CREATE TABLE {name}.records (mine int)"
+        ))
+        .await
+        .unwrap();
+    for error in [
+        open().await.unwrap_err(),
+        PostgresStore::create(&schema.location, Options::new())
+            .await
+            .unwrap_err(),
+    ] {
+        assert!(
+            matches!(failure(&error), OpenFailure::Foreign { table, .. } if table == "records")
+        );
+    }
+    client
+        .batch_execute(&format!("DROP TABLE {name}.records"))
+        .await
+        .unwrap();
+
+    // An empty schema that somebody with the right to it has made.
+    let store = PostgresStore::create(&schema.location, Options::new())
+        .await
+        .unwrap();
+    store.append(append("e", 0)).await.unwrap();
+    store.close().await.unwrap();
+    let newer = SCHEMA_VERSION + 1;
+    client
+        .batch_execute(&format!("UPDATE {name}.loom_schema SET version = {newer}"))
+        .await
+        .unwrap();
+    for error in [
+        open().await.unwrap_err(),
+        PostgresStore::create(&schema.location, Options::new())
+            .await
+            .unwrap_err(),
+    ] {
+        assert!(
+            matches!(failure(&error), OpenFailure::NewerSchema { found, .. } if *found == newer)
+        );
+        assert!(error.to_string().contains("newer release"), "{error}");
+    }
+    schema.remove().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_be_reached_is_unavailable_and_its_password_stays_secret() {
+    if !available() {
+        return;
+    }
+    let server = server();
+    let no_server = "postgres://loom:hidden@127.0.0.1:9/postgres";
+    let no_database = server.url().replace("/postgres", "/nowhere");
+    let no_certificates =
+        "postgres://loom:hidden@127.0.0.1:9/d?sslmode=verify-full&sslrootcert=none.pem";
+    for url in [no_server, &no_database, no_certificates] {
+        let place = location(url, "loom");
+        let error = PostgresStore::open(&place, Options::new())
+            .await
+            .unwrap_err();
+        assert!(matches!(failure(&error), OpenFailure::Unreachable { .. }));
+        assert!(matches!(
+            error.kind(),
+            StoreErrorKind::Unavailable {
+                outcome_known: true,
+                ..
+            }
+        ));
+        assert!(!format!("{error} {error:?} {place:?}").contains("hidden"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_wiped_or_swapped_is_noticed_when_a_connection_is_made_anew() {
+    if !available() {
+        return;
+    }
+    let server = server();
+    let schema = Schema::new(&server);
+    let name = schema.location.schema();
+    let store = PostgresStore::create(&schema.location, shard(0))
+        .await
+        .unwrap();
+    store.append(append("e", 0)).await.unwrap();
+
+    let client = client(&server.url()).await.unwrap();
+    client
+        .batch_execute(&format!("DROP SCHEMA {name} CASCADE"))
+        .await
+        .unwrap();
+    // The first answer may still come through the connection of before.
+    let mut error = store.head(Head::new(id("e"))).await.unwrap_err();
+    if !matches!(error.kind(), StoreErrorKind::WrongShard { .. }) {
+        error = store.head(Head::new(id("e"))).await.unwrap_err();
+    }
+    assert!(
+        matches!(error.kind(), StoreErrorKind::WrongShard { found: None, .. }),
+        "{error}"
+    );
+
+    let swapped = PostgresStore::create(&schema.location, shard(1))
+        .await
+        .unwrap();
+    let error = store.append(append("e", 1)).await.unwrap_err();
+    assert!(
+        matches!(error.kind(), StoreErrorKind::WrongShard { found: Some(found), .. } if found.shard == 1),
+        "{error}"
+    );
+    assert!(swapped.head(Head::new(id("e"))).await.unwrap().is_none());
+    schema.remove().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_commits_while_a_listing_is_under_way_is_not_skipped() {
+    if !available() {
+        return;
+    }
+    let server = server();
+    let schema = Schema::new(&server);
+    let name = schema.location.schema();
+    let store = Arc::new(
+        PostgresStore::create(&schema.location, Options::new())
+            .await
+            .unwrap(),
+    );
+    let mut ids: Vec<_> = (0..20).map(|number| id(&format!("e{number}"))).collect();
+    ids.sort_by_key(|id| (id.route_hash().index_key(), id.clone()));
+    // The last in list order is written first and commits last.
+    let late = ids.last().unwrap().clone();
+    let other = client(&server.url()).await.unwrap();
+    other
+        .batch_execute(&format!(
+            "SET search_path = {name}; BEGIN; INSERT INTO records (index_key, id, fence) VALUES ({}, '{late}', 1)",
+            late.route_hash().index_key()
+        ))
+        .await
+        .unwrap();
+    for id in &ids[..19] {
+        store.append(append(id.as_str(), 0)).await.unwrap();
+    }
+    let first = store.list(List::new(5)).await.unwrap();
+    let log = "00000000-0000-0000-0000-000000000001";
+    other
+        .batch_execute(&format!(
+            "UPDATE records SET log = '{log}', next_seq = 1 WHERE id = '{late}';
+             INSERT INTO events VALUES ('{log}', 0, 0, false, 'k', ''); COMMIT"
+        ))
+        .await
+        .unwrap();
+    let mut listed: Vec<_> = first
+        .executions
+        .iter()
+        .map(|found| found.id.clone())
+        .collect();
+    let mut next = first.next;
+    while let Some(cursor) = next {
+        let page = store.list(List::new(5).with_cursor(cursor)).await.unwrap();
+        listed.extend(page.executions.iter().map(|found| found.id.clone()));
+        next = page.next;
+    }
+    assert_eq!(listed, ids);
+    schema.remove().await.unwrap();
+}
