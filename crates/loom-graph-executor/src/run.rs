@@ -89,11 +89,16 @@ impl<'a> GraphRun<'a> {
         let upstream = self.topology.upstream(number as usize);
         let mut outputs = Vec::with_capacity(upstream.len());
         for up in upstream {
-            let NodeResult { key, outcome, .. } = &self.results[*up as usize];
+            let NodeResult {
+                key,
+                execution,
+                outcome,
+            } = &self.results[*up as usize];
             let NodeOutcome::Completed { output } = outcome else {
                 return Err(key.clone());
             };
-            outputs.push(Upstream::new(key, output.clone()));
+            let upstream = Upstream::new(key, output.clone());
+            outputs.push(upstream.with_execution(execution.clone()));
         }
         Ok(outputs)
     }

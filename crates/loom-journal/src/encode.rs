@@ -45,6 +45,11 @@ impl Encoder {
             input: anchor.raw_input(),
             parent: anchor.parent.as_ref().map(|parent| parent.as_str().into()),
             upstream: anchor.upstream.iter().map(Into::into).collect(),
+            from: anchor
+                .upstream_executions
+                .iter()
+                .map(|id| id.as_str().into())
+                .collect(),
         })?;
         if payload.len() > self.limit {
             return Err(JournalError::InvalidStart {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom_spi::{ExecutionId, StoreError, StoreErrorKind};
 
@@ -157,6 +158,19 @@ pub enum JournalError {
         /// The execution.
         id: ExecutionId,
     },
+    /// Another worker has the execution open, and its lease has not lapsed.
+    #[error(
+        "execution `{id}` is run by `{holder}`, whose lease lasts another {} ms unless it is renewed: wait, or take it over on purpose",
+        remaining.as_millis()
+    )]
+    Leased {
+        /// The execution.
+        id: ExecutionId,
+        /// Who runs it, in that worker's words.
+        holder: String,
+        /// When its lease lapses if that worker has died, from now, by the store's clock.
+        remaining: Duration,
+    },
     /// Another writer took the execution over.
     #[error("execution `{id}` was taken over by another writer{}", At(*sequence))]
     TakenOver {
@@ -197,6 +211,7 @@ impl JournalError {
             | Self::NotJson { id, .. }
             | Self::TooLarge { id, .. }
             | Self::Finished { id }
+            | Self::Leased { id, .. }
             | Self::TakenOver { id, .. }
             | Self::Store { id, .. } => id,
         }
@@ -221,6 +236,7 @@ impl JournalError {
             | Self::InvalidName { .. }
             | Self::NotJson { .. }
             | Self::TooLarge { .. }
+            | Self::Leased { .. }
             | Self::Finished { .. } => false,
         }
     }
@@ -239,6 +255,11 @@ impl JournalError {
                 id: id.clone(),
                 sequence: None,
                 source: Some(Arc::new(source)),
+            },
+            StoreErrorKind::Leased { holder, remaining } => Self::Leased {
+                id: id.clone(),
+                holder: holder.clone(),
+                remaining: *remaining,
             },
             _ => Self::store(id, source),
         }

@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::effect;
 use crate::encode::Encoder;
+use crate::hold::Hold;
 use crate::log::{LastWord, Log, Written};
 use crate::slot::{IdempotencyKey, ScopePath, Slots};
 use crate::{JournalError, JournalOptions, JournalScope, open};
@@ -58,14 +59,16 @@ pub struct ExecutionJournal {
 impl ExecutionJournal {
     /// Opens the log of the execution that `request` names, or begins it.
     ///
-    /// On a store with fencing this takes the fence: whoever wrote the log before can write no more. A log
-    /// that was begun for something else, or is no journal's, is refused before that. A log
-    /// that has ended is opened for its [`outcome`](Self::outcome) alone, and nothing is written.
+    /// On a store with fencing this takes the fence, with a [lease](JournalOptions::lease): whoever wrote the
+    /// log before can write no more, and others are told who runs it until the lease lapses or is
+    /// [released](Self::release). A log that was begun for something else, or is no journal's, is refused before
+    /// that. A log that has ended is opened for its [`outcome`](Self::outcome) alone, and nothing is written.
     ///
     /// # Errors
     /// `InvalidStart` when what is to be recorded is no JSON or too large, `IdTaken` when the log was
-    /// begun with another flow, input, parent or upstream, `NotAJournal`, `UnsupportedVersion`, `Corrupt`,
-    /// `TakenOver` when somebody took the fence meanwhile, `Store`.
+    /// begun with another flow, input, parent or upstream, `Leased` when another worker has it open,
+    /// `NotAJournal`, `UnsupportedVersion`, `Corrupt`, `TakenOver` when somebody took the fence meanwhile, or since
+    /// the [token](JournalOptions::token) was taken, `Store`.
     ///
     /// # Cancel safety
     /// Nothing is torn: when dropped, the log may have been begun and the fence taken.
@@ -258,7 +261,7 @@ impl ExecutionJournal {
         self.core().end(event, outcome, false).await
     }
 
-    fn core(&self) -> &Core {
+    pub(crate) fn core(&self) -> &Core {
         &self.root.core
     }
 }
@@ -268,6 +271,8 @@ impl ExecutionJournal {
 pub(crate) struct Core {
     pub(crate) id: ExecutionId,
     pub(crate) encoder: Encoder,
+    /// `None` where the store has no fences, or the log had ended.
+    pub(crate) hold: Option<Arc<Hold>>,
     pub(crate) options: JournalOptions,
     pub(crate) slots: Slots,
     pub(crate) log: Mutex<Log>,

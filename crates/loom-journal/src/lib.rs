@@ -3,7 +3,10 @@
 mod effect;
 mod encode;
 mod error;
+mod fork;
+mod hold;
 mod journal;
+mod lease;
 mod log;
 mod open;
 mod options;
@@ -16,6 +19,8 @@ mod start;
 mod wire;
 
 pub use error::{Difference, EffectFailure, EffectFailureKind, JournalError};
+pub use fork::fork;
+pub use hold::this_process;
 pub use journal::ExecutionJournal;
 pub use options::JournalOptions;
 pub use outcome::{read_anchor, read_outcome};

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use loom_spi::{
-    Append, Event, EventStore, ExecutionId, ExecutionOutcome, FenceToken, Head, NewEvent, Read,
-    ReadPage, ReleaseLease, Retry, StoreError, StoreErrorKind,
+    Append, Event, EventStore, ExecutionId, ExecutionOutcome, Head, NewEvent, Read, ReadPage,
+    Retry, StoreError, StoreErrorKind,
 };
 
 use crate::JournalError;
+use crate::hold::Hold;
 use crate::replay::{Record, Replay};
 use crate::slot::{Slot, Slots};
 use crate::wire::{self, Header};
@@ -24,7 +25,7 @@ pub(crate) struct Log {
     pub(crate) store: Arc<dyn EventStore>,
     pub(crate) id: ExecutionId,
     pub(crate) run: Arc<str>,
-    pub(crate) fence: Option<FenceToken>,
+    pub(crate) hold: Option<Arc<Hold>>,
     pub(crate) page_events: usize,
     pub(crate) next_sequence: u64,
     /// An append was sent and its reply was not seen: the log may be longer than `next_sequence`.
@@ -33,7 +34,7 @@ pub(crate) struct Log {
     pub(crate) replay: Replay,
 }
 
-/// When the store last said that this is the writer.
+/// When the store last said that this is the writer: the time at which it was asked.
 #[derive(Debug)]
 pub(crate) struct LastWord(Mutex<Instant>);
 
@@ -46,7 +47,7 @@ impl LastWord {
         self.lock().elapsed() >= limit
     }
 
-    fn note(&self, at: Instant) {
+    pub(crate) fn note(&self, at: Instant) {
         let mut last = self.lock();
         *last = at.max(*last);
     }
@@ -80,7 +81,8 @@ impl Log {
             let request = Append::new(self.id.clone(), self.next_sequence, vec![event.clone()]);
             self.in_doubt = true;
             let sent = Instant::now();
-            let sent_off = request.with_fence(self.fence);
+            let token = self.hold.as_ref().map(|hold| hold.token);
+            let sent_off = request.with_fence(token);
             let Err(error) = (*self.store).append(sent_off).await else {
                 let sequence = self.next_sequence;
                 self.next_sequence += 1;
@@ -186,14 +188,11 @@ impl Log {
             return Ok(());
         }
         let asked = Instant::now();
-        let store = Arc::clone(&self.store);
-        if let (Some(fencing), Some(token)) = (store.capabilities().fencing, self.fence) {
-            // No lease is held, so this changes nothing: the store compares the token.
-            let request = ReleaseLease::new(self.id.clone(), token);
-            let released = fencing.release_lease(request).await;
-            released.map_err(|error| self.refused(error))?;
+        if let Some(hold) = &self.hold {
+            let confirmed = hold.confirm().await;
+            confirmed.map_err(|error| self.refused(error))?;
         } else {
-            let head = (*store).head(Head::new(self.id.clone())).await;
+            let head = (*self.store).head(Head::new(self.id.clone())).await;
             let head = head.map_err(|error| self.refused(error))?;
             let end = head.map_or(0, |head| head.next_sequence);
             if end < self.next_sequence {

@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use loom_spi::{
-    AcquireFence, Append, DispatchRequest, EventStore, ExecutionId, ExecutionOutcome, FenceToken,
-    NewEvent, Read, ReadPage, StoreErrorKind,
+    Append, DispatchRequest, EventStore, ExecutionId, ExecutionOutcome, NewEvent, Read, ReadPage,
+    StoreErrorKind,
 };
 use tokio::sync::Mutex;
 
 use crate::encode::Encoder;
+use crate::hold::Hold;
 use crate::journal::Core;
 use crate::log::{ATTEMPTS, LastWord, Log};
 use crate::outcome::last_outcome;
@@ -30,14 +31,15 @@ pub(crate) async fn open(
     let encoder = Encoder::new(&*store, id, &run);
     let started = encoder.started(&wanted)?;
     let opening = Opening {
-        store: &*store,
+        store: &store,
         id,
         wanted: &wanted,
+        options: &options,
         page_events: options.page_events.max(1),
     };
     let seen = opening.look().await?;
     let asked = Instant::now();
-    let (fence, page, outcome) = match seen {
+    let (hold, page, outcome) = match seen {
         Some(page) if page.head.is_closed() => {
             let outcome = last_outcome(&*store, id, page.head.next_sequence).await?;
             (None, Some(page), Some(outcome))
@@ -51,7 +53,7 @@ pub(crate) async fn open(
         store: Arc::clone(&store),
         id: id.clone(),
         run,
-        fence,
+        hold: hold.clone(),
         page_events: opening.page_events,
         next_sequence: length,
         in_doubt: false,
@@ -62,9 +64,15 @@ pub(crate) async fn open(
         log.take_in(&page.events)?;
     }
     let replaying = AtomicBool::new(page.is_some() && !log.replay.is_over());
+    let mut options = options;
+    if let Some(lease) = hold.as_ref().and_then(|hold| hold.lease) {
+        // When the lease may have lapsed, somebody else may have it.
+        options.confirm_after = options.confirm_after.min(lease / 2);
+    }
     Ok(Core {
         id: id.clone(),
         encoder,
+        hold,
         options,
         slots: Slots::default(),
         log: Mutex::new(log),
@@ -78,15 +86,16 @@ pub(crate) async fn open(
 /// What a writer starts from: its token, the first page unless the log was just begun, and the outcome if
 /// the log has ended.
 type Taken = (
-    Option<FenceToken>,
+    Option<Arc<Hold>>,
     Option<ReadPage>,
     Option<ExecutionOutcome>,
 );
 
 struct Opening<'a> {
-    store: &'a dyn EventStore,
+    store: &'a Arc<dyn EventStore>,
     id: &'a ExecutionId,
     wanted: &'a Anchor,
+    options: &'a JournalOptions,
     page_events: usize,
 }
 
@@ -94,7 +103,7 @@ impl Opening<'_> {
     /// The first page of the log, if there is one, and it is the one wanted.
     async fn look(&self) -> Result<Option<ReadPage>, JournalError> {
         let request = Read::new(self.id.clone(), 0, self.page_events);
-        let page = match self.store.read(request).await {
+        let page = match (**self.store).read(request).await {
             Ok(page) => page,
             Err(error) if *error.kind() == StoreErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(JournalError::store(self.id, error)),
@@ -116,14 +125,15 @@ impl Opening<'_> {
     /// Takes the fence, and begins the log unless it is there. Two who begin it at once want
     /// the same, or the second is told that the id is taken: it does not matter whose anchor stands.
     async fn take(&self, exists: bool, started: NewEvent) -> Result<Taken, JournalError> {
-        let fence = self.acquire_fence().await?;
+        let hold = Hold::take(self.store, self.id, self.options).await?;
+        let token = hold.as_ref().map(|hold| hold.token);
         // What was seen before the fence was taken may have grown since.
         let mut page = if exists { self.look().await? } else { None };
         let mut attempt = 1;
         while page.is_none() {
-            let append = Append::new(self.id.clone(), 0, vec![started.clone()]).with_fence(fence);
-            let Err(error) = self.store.append(append).await else {
-                return Ok((fence, None, None));
+            let append = Append::new(self.id.clone(), 0, vec![started.clone()]).with_fence(token);
+            let Err(error) = (**self.store).append(append).await else {
+                return Ok((hold, None, None));
             };
             let look_again = match error.kind() {
                 StoreErrorKind::SequenceConflict { .. }
@@ -139,21 +149,10 @@ impl Opening<'_> {
         }
         let outcome = match &page {
             Some(page) if page.head.is_closed() => {
-                Some(last_outcome(self.store, self.id, page.head.next_sequence).await?)
+                Some(last_outcome(&**self.store, self.id, page.head.next_sequence).await?)
             }
             _ => None,
         };
-        Ok((fence, page, outcome))
-    }
-
-    async fn acquire_fence(&self) -> Result<Option<FenceToken>, JournalError> {
-        let Some(fencing) = self.store.capabilities().fencing else {
-            return Ok(None);
-        };
-        let acquired = fencing.acquire_fence(AcquireFence::new(self.id.clone()));
-        match acquired.await {
-            Ok(token) => Ok(Some(token)),
-            Err(error) => Err(JournalError::refused(self.id, error)),
-        }
+        Ok((hold, page, outcome))
     }
 }

@@ -11,18 +11,22 @@ use std::time::SystemTime;
 /// recognises its own event when the reply to an append was lost. Unique across processes with the
 /// probability of a random 64-bit number.
 pub(crate) fn new_run() -> Arc<str> {
-    static PROCESS: OnceLock<String> = OnceLock::new();
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let process = PROCESS.get_or_init(|| {
-        let random = RandomState::new().hash_one((process::id(), SystemTime::now()));
-        format!("{random:016x}-")
-    });
+    let process = random();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let mut run = String::with_capacity(process.len() + 16);
-    run.push_str(process);
+    let mut run = String::with_capacity(process.len() + 17);
     // Writing to a string cannot fail.
-    let _ = write!(run, "{count:x}");
+    let _ = write!(run, "{process}-{count:x}");
     run.into()
+}
+
+/// 64 random bits as 16 digits, the same ones for the whole life of this process.
+pub(crate) fn random() -> &'static str {
+    static PROCESS: OnceLock<String> = OnceLock::new();
+    PROCESS.get_or_init(|| {
+        let random = RandomState::new().hash_one((process::id(), SystemTime::now()));
+        format!("{random:016x}")
+    })
 }
 
 #[cfg(test)]

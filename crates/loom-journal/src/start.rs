@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use loom_spi::{DispatchRequest, Event, ExecutionId};
+use loom_spi::{DispatchRequest, Event, ExecutionId, Upstream};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -25,6 +25,9 @@ pub struct Anchor {
     pub parent: Option<ExecutionId>,
     /// The keys of what it builds on, in the order declared.
     pub upstream: Vec<String>,
+    /// The executions that have those outputs, in the same order; empty when some of them were not named. Where
+    /// the outputs come from is no part of what was asked for, and is not compared.
+    pub upstream_executions: Vec<ExecutionId>,
 }
 
 impl Anchor {
@@ -52,6 +55,7 @@ impl Anchor {
             input,
             parent: request.parent.clone(),
             upstream: request.upstream.iter().map(|up| up.key.clone()).collect(),
+            upstream_executions: all_named(&request.upstream).unwrap_or_default(),
         })
     }
 
@@ -64,12 +68,27 @@ impl Anchor {
         let parent = parent.transpose().map_err(|error| {
             JournalError::corrupt(id, event.sequence, format!("the parent: {error}"))
         })?;
+        let executions = started.from.iter().map(ExecutionId::new);
+        let executions: Result<Vec<_>, _> = executions.collect();
+        let executions = executions.map_err(|error| {
+            let reason = format!("the execution of an upstream: {error}");
+            JournalError::corrupt(id, event.sequence, reason)
+        })?;
+        if !executions.is_empty() && executions.len() != started.upstream.len() {
+            let reason = format!(
+                "it names {} executions for {} upstream keys",
+                executions.len(),
+                started.upstream.len()
+            );
+            return Err(JournalError::corrupt(id, event.sequence, reason));
+        }
         let input = started.input.map(|raw| raw.get().as_bytes());
         Ok(Self {
             flow: started.flow.into_owned(),
             input: input.map(Bytes::copy_from_slice).unwrap_or_default(),
             parent,
             upstream: started.upstream.into_iter().map(Into::into).collect(),
+            upstream_executions: executions,
         })
     }
 
@@ -106,6 +125,11 @@ impl Anchor {
     pub(crate) fn raw_input(&self) -> Option<&RawValue> {
         serde_json::from_slice(&self.input).ok()
     }
+}
+
+/// The executions of all; `None` when one is not named.
+fn all_named(upstream: &[Upstream]) -> Option<Vec<ExecutionId>> {
+    upstream.iter().map(|up| up.execution.clone()).collect()
 }
 
 /// One JSON text without white space around it; nothing for nothing and for `null`, which flows read alike.

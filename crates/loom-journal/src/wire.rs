@@ -57,6 +57,8 @@ pub(crate) struct Started<'a> {
     pub(crate) parent: Option<Cow<'a, str>>,
     #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) upstream: Vec<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) from: Vec<Cow<'a, str>>,
 }
 
 /// An effect, or the intent of one (which has neither result nor error).

@@ -1,6 +1,7 @@
 //! Running executions.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -112,6 +113,9 @@ pub struct Upstream {
     pub key: String,
     /// Its output.
     pub output: Bytes,
+    /// The execution whose log has that output, where the caller knows it: who runs the code in another
+    /// process has it read the output there.
+    pub execution: Option<ExecutionId>,
 }
 
 impl Upstream {
@@ -121,7 +125,15 @@ impl Upstream {
         Self {
             key: key.into(),
             output: output.into(),
+            execution: None,
         }
+    }
+
+    /// Says whose output it is.
+    #[must_use]
+    pub fn with_execution(mut self, execution: impl Into<Option<ExecutionId>>) -> Self {
+        self.execution = execution.into();
+        self
     }
 }
 
@@ -263,6 +275,19 @@ pub enum DispatchError {
         /// What is wrong and what was expected.
         reason: String,
     },
+    /// Another worker runs it, and this one was not told to wait for that.
+    #[error(
+        "execution `{id}` is run by `{holder}`, whose lease lasts another {} ms unless it is renewed: wait, or take it over on purpose",
+        remaining.as_millis()
+    )]
+    Leased {
+        /// The execution.
+        id: ExecutionId,
+        /// Who runs it, in that worker's words.
+        holder: String,
+        /// When its lease lapses if that worker has died, from now, by the store's clock.
+        remaining: Duration,
+    },
     /// Another worker took the execution over; its outcome is for that one to record.
     #[error(
         "execution `{id}` was taken over by another worker: dispatch it again to learn its outcome"
@@ -302,6 +327,7 @@ impl DispatchError {
             Self::UnknownFlow { id, .. }
             | Self::IdTaken { id, .. }
             | Self::InvalidRequest { id, .. }
+            | Self::Leased { id, .. }
             | Self::TakenOver { id, .. }
             | Self::Store { id, .. }
             | Self::Runtime { id, .. } => id,

@@ -5,7 +5,50 @@ use std::fmt;
 use std::sync::Arc;
 
 use loom_journal::JournalError;
-use loom_spi::{DispatchError, StoreError};
+use loom_spi::{DispatchError, ExecutionId, StoreError};
+
+use crate::InstanceError;
+
+/// Why a run came to nothing. Several callers may wait for one run, and each gets it.
+#[derive(Clone, Debug)]
+pub(crate) enum RunError {
+    Journal(JournalError),
+    Instance(ExecutionId, Arc<InstanceError>),
+}
+
+impl From<JournalError> for RunError {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl From<RunError> for DispatchError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Journal(error) => to_dispatch(error),
+            RunError::Instance(id, error) => Self::Runtime {
+                id,
+                source: Box::new(Shared(error)),
+            },
+        }
+    }
+}
+
+/// An error that several hold.
+#[derive(Debug)]
+struct Shared(Arc<InstanceError>);
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&*self.0, f)
+    }
+}
+
+impl Error for Shared {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
 
 pub(crate) fn to_dispatch(error: JournalError) -> DispatchError {
     let id = error.execution().clone();
@@ -20,6 +63,13 @@ pub(crate) fn to_dispatch(error: JournalError) -> DispatchError {
             reason: format!(
                 "the event at sequence {sequence} is a `{kind}`, which no journal writes"
             ),
+        },
+        JournalError::Leased {
+            holder, remaining, ..
+        } => DispatchError::Leased {
+            id,
+            holder,
+            remaining,
         },
         JournalError::TakenOver { .. } => DispatchError::TakenOver {
             id,

@@ -1,54 +1,102 @@
 //! One run of one execution.
 
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
-use futures_util::future::{Either, FutureExt as _, select};
+use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
 use loom_journal::{ExecutionJournal, JournalError, JournalOptions, read_outcome};
 use loom_spi::{EventStore, Failure};
 use serde_json::value::RawValue;
 
 use crate::FlowContext;
-use crate::flow::Flow;
-use crate::running::{RunResult, Running};
+use crate::error::RunError;
+use crate::flow::{Flow, FlowResult};
+use crate::keeper::LeaseKeeper;
+use crate::open::{WhenLeased, open_when_free};
+use crate::running::{Interruption, Ran, Running};
+
+/// With what executions are run.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) store: Arc<dyn EventStore>,
+    pub(crate) options: JournalOptions,
+    pub(crate) when_leased: WhenLeased,
+}
 
 /// How a flow ended, before that is recorded.
 enum End {
     Returned(Box<RawValue>),
     Failed(Failure),
     Cancelled(String),
+    TakenOver(JournalError),
+    Stopped,
+}
+
+impl From<Interruption> for End {
+    fn from(interruption: Interruption) -> Self {
+        match interruption {
+            Interruption::Cancelled(reason) => Self::Cancelled(reason),
+            Interruption::Stopped => Self::Stopped,
+        }
+    }
 }
 
 /// Runs an execution from its log and records how it ended.
-pub(crate) async fn execute(
-    store: &Arc<dyn EventStore>,
-    options: &JournalOptions,
-    flow: &Flow,
-    run: &Arc<Running>,
-) -> RunResult {
-    let result = run_journaled(store, options, flow, run).await;
-    // Whoever took it over may have ended it: the log is what counts.
-    if let Err(JournalError::TakenOver { .. }) = &result
-        && let Ok(Some(outcome)) = read_outcome(&**store, &run.request.id).await
-    {
-        return Ok(outcome);
+pub(crate) async fn execute(setting: &Setting, flow: &Flow, run: &Arc<Running>) -> Ran {
+    let journal = match open(setting, run).await {
+        Ok(Some(journal)) => journal,
+        Ok(None) => return Ran::Stopped,
+        Err(error) => return Ran::To(Err(error.into())),
+    };
+    if let Some(outcome) = journal.outcome() {
+        return Ran::To(Ok(outcome.clone()));
     }
-    result
+    let ran = record(&journal, run_flow(&journal, flow, run).await).await;
+    match &ran {
+        Ran::To(Ok(_)) => return ran,
+        // Whoever took it over may have ended it: the log is what counts.
+        Ran::To(Err(RunError::Journal(JournalError::TakenOver { .. }))) => {
+            if let Ok(Some(outcome)) = read_outcome(&*setting.store, journal.id()).await {
+                return Ran::To(Ok(outcome));
+            }
+        }
+        // So that whoever resumes it need not wait. If this fails the lease lapses.
+        _ => drop(journal.release().await),
+    }
+    ran
 }
 
-async fn run_journaled(
-    store: &Arc<dyn EventStore>,
-    options: &JournalOptions,
-    flow: &Flow,
+/// Opens the execution, if need be after another worker; `None` when this one is stopped meanwhile.
+pub(crate) async fn open(
+    setting: &Setting,
     run: &Arc<Running>,
-) -> RunResult {
-    let journal = ExecutionJournal::open(Arc::clone(store), &run.request, options.clone()).await?;
-    if let Some(outcome) = journal.outcome() {
-        return Ok(outcome.clone());
+) -> Result<Option<ExecutionJournal>, JournalError> {
+    let open = |options| {
+        let store = Arc::clone(&setting.store);
+        ExecutionJournal::open(store, &run.request, options)
+    };
+    match open(setting.options.clone()).await {
+        Err(JournalError::Leased { .. }) if setting.when_leased == WhenLeased::Wait => {}
+        opened => return opened.map(Some),
     }
-    match run_flow(&journal, flow, run).await {
+    let (store, options) = (&setting.store, &setting.options);
+    let opened = pin!(open_when_free(store, &run.request, options));
+    match select(pin!(run.interrupted()), opened).await {
+        // Whoever runs it is told by being fenced out.
+        Either::Left((Interruption::Cancelled(_), _)) => {
+            open(options.clone().with_take_over(true)).await.map(Some)
+        }
+        Either::Left((Interruption::Stopped, _)) => Ok(None),
+        Either::Right((opened, _)) => opened.map(Some),
+    }
+}
+
+async fn record(journal: &ExecutionJournal, end: End) -> Ran {
+    let recorded = match end {
         End::Returned(output) => match journal.complete(&output).await {
             Err(too_large @ JournalError::TooLarge { .. }) => {
                 journal.fail(Failure::error(too_large.to_string())).await
@@ -57,24 +105,53 @@ async fn run_journaled(
         },
         End::Failed(failure) => journal.fail(failure).await,
         End::Cancelled(reason) => journal.cancel(reason).await,
+        End::TakenOver(error) => Err(error),
+        End::Stopped => return Ran::Stopped,
+    };
+    Ran::To(recorded.map_err(Into::into))
+}
+
+/// What a body came to, or its panic.
+type Body = Result<FlowResult, Box<dyn Any + Send>>;
+
+async fn run_flow(journal: &ExecutionJournal, flow: &Flow, run: &Arc<Running>) -> End {
+    if let Some(interruption) = run.interruption() {
+        return interruption.into();
+    }
+    let context = FlowContext::new(journal.clone(), Arc::clone(run));
+    let mut body = AssertUnwindSafe(async move { flow(context).await })
+        .catch_unwind()
+        .boxed();
+    // One that never waits needs nobody to watch over it.
+    if let Poll::Ready(ended) = poll_fn(|cx| Poll::Ready(body.poll_unpin(cx))).await {
+        return ended_by_itself(ended);
+    }
+    let mut keeper = LeaseKeeper::start(journal);
+    let disturbed = async {
+        match select(pin!(run.interrupted()), pin!(keeper.lost())).await {
+            Either::Left((interruption, _)) => interruption.into(),
+            Either::Right((error, _)) => End::TakenOver(error),
+        }
+    };
+    match select(pin!(disturbed), body).await {
+        Either::Left((end, body)) => {
+            drop_quietly(body);
+            end
+        }
+        Either::Right((ended, _)) => ended_by_itself(ended),
     }
 }
 
-async fn run_flow(journal: &ExecutionJournal, flow: &Flow, run: &Arc<Running>) -> End {
-    let context = FlowContext::new(journal.clone(), Arc::clone(run));
-    let cancelled = pin!(run.cancelled());
-    let body = AssertUnwindSafe(async move { flow(context).await })
-        .catch_unwind()
-        .boxed();
-    match select(cancelled, body).await {
-        Either::Left((reason, body)) => {
-            // What a flow does when it is dropped may panic, and changes nothing.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
-            End::Cancelled(reason)
-        }
-        Either::Right((Ok(Ok(output)), _)) => End::Returned(output),
-        Either::Right((Ok(Err(error)), _)) => End::Failed(Failure::error(error.to_string())),
-        Either::Right((Err(panic), _)) => End::Failed(Failure::panicked(panic_message(&*panic))),
+/// What a flow does when it is dropped may panic, and changes nothing.
+fn drop_quietly(body: BoxFuture<'_, Body>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
+}
+
+fn ended_by_itself(ended: Body) -> End {
+    match ended {
+        Ok(Ok(output)) => End::Returned(output),
+        Ok(Err(error)) => End::Failed(Failure::error(error.to_string())),
+        Err(panic) => End::Failed(Failure::panicked(panic_message(&*panic))),
     }
 }
 

@@ -4,9 +4,21 @@ mod context;
 mod error;
 mod execute;
 mod flow;
+mod instance;
+mod join;
+mod keeper;
 mod local;
+mod open;
+mod platforms;
 mod running;
 
 pub use context::{FlowContext, InputError};
 pub use flow::FlowError;
+pub use instance::{
+    Assignment, AssignmentError, ComputePlatform, Instance, InstanceError, InstanceOptions,
+    InstanceState, InstanceWorkerRuntime, Observation, PlatformError, PlatformErrorKind,
+};
 pub use local::{LocalWorkerRuntime, LocalWorkerRuntimeBuilder};
+pub use open::{WhenLeased, open_when_free};
+#[cfg(all(unix, feature = "os-process"))]
+pub use platforms::OsProcess;

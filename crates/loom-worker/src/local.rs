@@ -4,33 +4,37 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use loom_journal::{Anchor, JournalError, JournalOptions, read_anchor, read_outcome};
+use loom_journal::{Anchor, JournalOptions, read_outcome, this_process};
 use loom_spi::{
     CancelRequest, Cancellation, DispatchError, DispatchRequest, EventStore, ExecutionDispatcher,
-    ExecutionId, ExecutionOutcome,
+    ExecutionOutcome, FenceToken,
 };
 use serde::Serialize;
 use tokio::runtime::Handle;
 
 use crate::error::to_dispatch;
-use crate::execute::execute;
+use crate::execute::{Setting, execute};
 use crate::flow::{Flow, erase};
-use crate::running::{RunGuard, Running, RunningSet};
-use crate::{FlowContext, FlowError};
+use crate::join::{cancel, check_log, join_or_start};
+use crate::running::{RunGuard, RunningSet};
+use crate::{Assignment, FlowContext, FlowError, WhenLeased};
 
 /// Runs flows, registered by name, as tasks of the Tokio runtime in which they are dispatched.
 ///
-/// - Dispatching an id that runs here joins it. One that runs elsewhere is taken over if the store fences;
-///   the other runtime is told so at its next append.
+/// - Dispatching an id that runs here joins it. One that another runtime runs, also in another process, is waited
+///   for ([`WhenLeased`]) until it ends, or until that runtime has died and its lease lapses; then this one goes
+///   on with it. Where the store has no fences there are no leases: the other runtime is told at its next append.
 /// - A panic of a flow is recorded as its failure, with its message.
 /// - Cancelling drops the flow at the `await` where it stands and records `Cancelled`. A flow that does not
 ///   await is not stopped.
 /// - A flow whose journal stopped, because the store is out of reach or the code changed, is
 ///   neither completed nor failed: dispatch it again to resume it.
 ///
-/// Dropping the runtime stops nothing. Cheap to clone; all clones are one runtime.
+/// Dropping the runtime stops nothing; [`shut_down`](Self::shut_down) does. It runs in a Tokio runtime that has its
+/// timer enabled; without, leases are not renewed. Cheap to clone; all clones are one runtime.
 ///
 /// # Examples
 /// ```
@@ -59,9 +63,8 @@ pub struct LocalWorkerRuntime {
 }
 
 struct Inner {
-    store: Arc<dyn EventStore>,
+    setting: Setting,
     flows: BTreeMap<String, Box<Flow>>,
-    options: JournalOptions,
     running: Arc<RunningSet>,
 }
 
@@ -71,9 +74,12 @@ impl LocalWorkerRuntime {
     pub fn builder(store: Arc<dyn EventStore>) -> LocalWorkerRuntimeBuilder {
         LocalWorkerRuntimeBuilder {
             inner: Inner {
-                store,
+                setting: Setting {
+                    store,
+                    options: JournalOptions::default(),
+                    when_leased: WhenLeased::default(),
+                },
                 flows: BTreeMap::new(),
-                options: JournalOptions::default(),
                 running: Arc::default(),
             },
         }
@@ -85,15 +91,61 @@ impl LocalWorkerRuntime {
         self.inner.running.len()
     }
 
-    fn spawn(&self, handle: &Handle, guard: RunGuard) {
+    /// Stops what runs here where it stands, and returns when it has stopped. Flows are dropped at the `await`
+    /// where they are; nothing is recorded of that, and their leases are given up, so that any runtime can go on
+    /// with them at once. Who waits for them is told by an error. What is dispatched later runs.
+    ///
+    /// # Cancel safety
+    /// Dropping it stops waiting. What was running stops all the same.
+    pub async fn shut_down(&self) {
+        self.inner.running.stop().await;
+    }
+
+    /// Runs the one execution that this process, an instance of an
+    /// [`InstanceWorkerRuntime`](crate::InstanceWorkerRuntime), was booted for, and returns what its log says became
+    /// of it.
+    ///
+    /// It writes under the fence that was taken for it. If whoever booted it has given it up since, that is noticed
+    /// before anything runs.
+    ///
+    /// # Errors
+    /// `TakenOver` when it was given up; `InvalidRequest` when the execution was never begun, or what it builds on
+    /// cannot be read; `UnknownFlow`; and as [`dispatch`](ExecutionDispatcher::dispatch). The process has
+    /// nothing left to do then.
+    ///
+    /// # Cancel safety
+    /// As [`dispatch`](ExecutionDispatcher::dispatch).
+    pub async fn run_assigned(
+        &self,
+        assignment: &Assignment,
+    ) -> Result<ExecutionOutcome, DispatchError> {
+        let store = &*self.inner.setting.store;
+        let request = assignment.request(store).await?;
+        if !self.inner.flows.contains_key(&request.flow) {
+            return self.inner.recorded_outcome(request).await;
+        }
+        join_or_start(&self.inner.running, store, request, |handle, guard| {
+            self.spawn(handle, guard, Some(assignment.token));
+        })
+        .await
+    }
+
+    fn spawn(&self, handle: &Handle, guard: RunGuard, token: Option<FenceToken>) {
         let inner = Arc::clone(&self.inner);
         handle.spawn(async move {
             let run = &guard.running;
             let Some(flow) = inner.flows.get(&run.request.flow) else {
                 return;
             };
-            let result = execute(&inner.store, &inner.options, flow, run).await;
-            guard.finish(result);
+            let ran = match token {
+                None => execute(&inner.setting, flow, run).await,
+                Some(token) => {
+                    let mut setting = inner.setting.clone();
+                    setting.options = setting.options.with_token(token);
+                    execute(&setting, flow, run).await
+                }
+            };
+            guard.finish(ran);
         });
     }
 }
@@ -119,16 +171,26 @@ impl LocalWorkerRuntimeBuilder {
         self
     }
 
-    /// Sets how the journals of its executions work.
+    /// Sets how the journals of its executions work. Where they do not name the holder of leases, this runtime
+    /// gives itself a name.
     #[must_use]
     pub fn journal_options(mut self, options: JournalOptions) -> Self {
-        self.inner.options = options;
+        self.inner.setting.options = options;
+        self
+    }
+
+    /// Sets what is done with an execution that another runtime runs. Default [`WhenLeased::Wait`].
+    #[must_use]
+    pub fn when_leased(mut self, when_leased: WhenLeased) -> Self {
+        self.inner.setting.when_leased = when_leased;
         self
     }
 
     /// The runtime.
     #[must_use]
-    pub fn build(self) -> LocalWorkerRuntime {
+    pub fn build(mut self) -> LocalWorkerRuntime {
+        let holder = &mut self.inner.setting.options.holder;
+        holder.get_or_insert_with(new_holder);
         LocalWorkerRuntime {
             inner: Arc::new(self.inner),
         }
@@ -142,38 +204,15 @@ impl ExecutionDispatcher for LocalWorkerRuntime {
         if !self.inner.flows.contains_key(&request.flow) {
             return self.inner.recorded_outcome(request).await;
         }
-        let id = || request.id.clone();
-        let handle = Handle::try_current().map_err(|error| DispatchError::Runtime {
-            id: id(),
-            source: error.into(),
-        })?;
-        loop {
-            let (running, guard) = self.inner.running.enter(&request);
-            if let Some(guard) = guard {
-                self.spawn(&handle, guard);
-                return running.result().await;
-            }
-            let wanted = Anchor::of(&request).map_err(to_dispatch)?;
-            if wants_the_same(&running, &wanted) {
-                return running.result().await;
-            }
-            // The log says which of the two is wrong; if it is not begun yet, the one that runs settles that.
-            self.inner.check_log(&request.id, &wanted).await?;
-            // Whatever that one comes to, this one then looks for itself.
-            let _ = running.result().await;
-        }
+        let store = &*self.inner.setting.store;
+        join_or_start(&self.inner.running, store, request, |handle, guard| {
+            self.spawn(handle, guard, None);
+        })
+        .await
     }
 
     async fn cancel(&self, request: CancelRequest) -> Result<Cancellation, DispatchError> {
-        let CancelRequest { id, reason, .. } = request;
-        if self.inner.running.cancel(&id, reason) {
-            return Ok(Cancellation::Requested);
-        }
-        let outcome = read_outcome(&*self.inner.store, &id).await;
-        Ok(match outcome.map_err(to_dispatch)? {
-            Some(outcome) => Cancellation::AlreadyFinished(outcome),
-            None => Cancellation::NotRunning,
-        })
+        cancel(&self.inner.running, &*self.inner.setting.store, request).await
     }
 }
 
@@ -184,8 +223,8 @@ impl Inner {
         request: DispatchRequest,
     ) -> Result<ExecutionOutcome, DispatchError> {
         let wanted = Anchor::of(&request).map_err(to_dispatch)?;
-        self.check_log(&request.id, &wanted).await?;
-        let outcome = read_outcome(&*self.store, &request.id).await;
+        check_log(&*self.setting.store, &request.id, &wanted).await?;
+        let outcome = read_outcome(&*self.setting.store, &request.id).await;
         match outcome.map_err(to_dispatch)? {
             Some(outcome) => Ok(outcome),
             None => Err(DispatchError::UnknownFlow {
@@ -195,23 +234,13 @@ impl Inner {
             }),
         }
     }
-
-    /// Refuses what the log was not begun with, if it was begun.
-    async fn check_log(&self, id: &ExecutionId, wanted: &Anchor) -> Result<(), DispatchError> {
-        let recorded = read_anchor(&*self.store, id).await;
-        let recorded = recorded.map_err(to_dispatch)?;
-        match recorded.and_then(|recorded| recorded.difference(wanted)) {
-            Some(difference) => Err(to_dispatch(JournalError::IdTaken {
-                id: id.clone(),
-                difference,
-            })),
-            None => Ok(()),
-        }
-    }
 }
 
-fn wants_the_same(running: &Running, wanted: &Anchor) -> bool {
-    Anchor::of(&running.request).is_ok_and(|anchor| anchor.difference(wanted).is_none())
+/// Two runtimes of one process keep each other out, too.
+fn new_holder() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{}, worker {count}", this_process())
 }
 
 impl fmt::Debug for LocalWorkerRuntime {
@@ -223,9 +252,8 @@ impl fmt::Debug for LocalWorkerRuntime {
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalWorkerRuntime")
-            .field("store", &self.store)
+            .field("setting", &self.setting)
             .field("flows", &self.flows.keys())
-            .field("options", &self.options)
             .field("running", &self.running.len())
             .finish()
     }

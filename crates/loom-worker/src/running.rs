@@ -6,14 +6,22 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
-use loom_journal::JournalError;
 use loom_spi::{BoxError, DispatchError, DispatchRequest, ExecutionId, ExecutionOutcome};
 use tokio::sync::Notify;
 
-use crate::error;
+use crate::error::RunError;
 
 /// What a run of an execution came to.
-pub(crate) type RunResult = Result<ExecutionOutcome, JournalError>;
+pub(crate) type RunResult = Result<ExecutionOutcome, RunError>;
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) enum Ran {
+    /// It came to this.
+    To(RunResult),
+    /// It was stopped on the way, and can be resumed.
+    Stopped,
+}
 
 /// The executions that run in this process, each once.
 #[derive(Debug, Default)]
@@ -24,20 +32,33 @@ pub(crate) struct RunningSet(Mutex<HashMap<ExecutionId, Arc<Running>, RandomStat
 pub(crate) struct Running {
     pub(crate) request: DispatchRequest,
     state: Mutex<State>,
-    cancelled: Notify,
+    /// Told when it is to be cancelled or stopped.
+    interrupted: Notify,
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     cancelled: Option<String>,
+    stopped: bool,
     end: Option<End>,
+}
+
+/// Why a run does not go on to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    /// It is to be cancelled, for this reason.
+    Cancelled(String),
+    /// The runtime is shut down.
+    Stopped,
 }
 
 #[derive(Clone, Debug)]
 enum End {
     /// It came to this.
     Result(RunResult),
+    /// The runtime was shut down.
+    Stopped,
     /// Its task was dropped before it came to anything.
     Dropped,
 }
@@ -63,7 +84,7 @@ impl RunningSet {
                 let running = Arc::new(Running {
                     request: request.clone(),
                     state: Mutex::default(),
-                    cancelled: Notify::new(),
+                    interrupted: Notify::new(),
                     ended: Notify::new(),
                 });
                 let guard = RunGuard {
@@ -83,6 +104,17 @@ impl RunningSet {
         running.is_some_and(|running| running.cancel(reason))
     }
 
+    /// Asks all to stop where they are, and waits until they have.
+    pub(crate) async fn stop(&self) {
+        let running: Vec<_> = self.lock().values().cloned().collect();
+        for running in &running {
+            running.stop();
+        }
+        for running in running {
+            running.ended().await;
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
@@ -95,20 +127,41 @@ impl RunningSet {
 impl Running {
     /// Waits for the run to end.
     pub(crate) async fn result(&self) -> Result<ExecutionOutcome, DispatchError> {
-        match wait_for(&self.ended, || self.state().end.clone()).await {
-            End::Result(result) => result.map_err(error::to_dispatch),
-            End::Dropped => Err(DispatchError::Runtime {
-                id: self.request.id.clone(),
-                source: BoxError::from(
-                    "the async runtime dropped its task before it ended: dispatch it again to resume it",
-                ),
-            }),
-        }
+        let why = match self.ended().await {
+            End::Result(result) => return result.map_err(Into::into),
+            End::Stopped => {
+                "the runtime was shut down before it ended: dispatch it again to resume it"
+            }
+            End::Dropped => {
+                "the async runtime dropped its task before it ended: dispatch it again to resume it"
+            }
+        };
+        Err(DispatchError::Runtime {
+            id: self.request.id.clone(),
+            source: BoxError::from(why),
+        })
+    }
+
+    async fn ended(&self) -> End {
+        wait_for(&self.ended, || self.state().end.clone()).await
     }
 
     /// Waits until it is to be cancelled, for ever if it never is, and returns the reason.
     pub(crate) async fn cancelled(&self) -> String {
-        wait_for(&self.cancelled, || self.state().cancelled.clone()).await
+        wait_for(&self.interrupted, || self.state().cancelled.clone()).await
+    }
+
+    /// Waits until it is to be cancelled or stopped, for ever if it never is.
+    pub(crate) async fn interrupted(&self) -> Interruption {
+        wait_for(&self.interrupted, || self.interruption()).await
+    }
+
+    pub(crate) fn interruption(&self) -> Option<Interruption> {
+        let state = self.state();
+        match &state.cancelled {
+            Some(reason) => Some(Interruption::Cancelled(reason.clone())),
+            None => state.stopped.then_some(Interruption::Stopped),
+        }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -123,8 +176,13 @@ impl Running {
         }
         state.cancelled.get_or_insert(reason);
         drop(state);
-        self.cancelled.notify_waiters();
+        self.interrupted.notify_waiters();
         true
+    }
+
+    fn stop(&self) {
+        self.state().stopped = true;
+        self.interrupted.notify_waiters();
     }
 
     fn end(&self, end: End) {
@@ -150,8 +208,11 @@ async fn wait_for<T>(notify: &Notify, look: impl Fn() -> Option<T>) -> T {
 }
 
 impl RunGuard {
-    pub(crate) fn finish(mut self, result: RunResult) {
-        self.end = End::Result(result);
+    pub(crate) fn finish(mut self, ran: Ran) {
+        self.end = match ran {
+            Ran::To(result) => End::Result(result),
+            Ran::Stopped => End::Stopped,
+        };
     }
 }
 

@@ -31,6 +31,9 @@ pub(crate) struct GraphRun {
     /// Where the nodes run
     #[arg(long, value_enum, default_value_t)]
     pub(crate) runtime: Runtime,
+    /// Do not wait for another process that runs it: that one is stopped where it stands
+    #[arg(long)]
+    pub(crate) take_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -38,4 +41,6 @@ pub(crate) enum Runtime {
     /// In this process
     #[default]
     Local,
+    /// Each in a process of its own
+    Process,
 }

@@ -3,6 +3,7 @@
 mod backup;
 mod deployment;
 mod graph;
+mod worker;
 
 use std::env;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub(crate) use self::deployment::{
     ShardCommand,
 };
 pub(crate) use self::graph::{GraphCommand, GraphRun, Runtime};
+pub(crate) use self::worker::{WorkerCommand, WorkerRun};
 use crate::config::FILE_NAME;
 use crate::plan::PlanCommand;
 use crate::progress::ProgressMode;
@@ -99,6 +101,9 @@ pub(crate) enum Command {
     /// Run graphs of commands
     #[command(subcommand)]
     Graph(GraphCommand),
+    /// Processes that other commands start
+    #[command(subcommand, hide = true)]
+    Worker(WorkerCommand),
     /// Check that every execution is whole and on a shard where the plan permits it
     Audit,
     /// Print a completion script

@@ -79,7 +79,6 @@ async fn run_graph(
     deployment: &Deployment,
     output: Output,
 ) -> Result<(), Failure> {
-    let Runtime::Local = args.runtime;
     let graph = GraphFile::load(&args.file)?;
     let id = args.id.clone().or_else(|| graph.id.clone());
     let id = id.unwrap_or_else(ExecutionId::generate);
@@ -92,31 +91,46 @@ async fn run_graph(
     let store: Arc<dyn EventStore> = Arc::new(deployment.store.clone());
     let view = Arc::new(View::new(&id, &graph));
     let stop = Arc::new(watch::Sender::new(false));
+    let setting = graph::Setting {
+        limit,
+        placement: match args.runtime {
+            Runtime::Local => graph::Placement::Local,
+            Runtime::Process => graph::Placement::Process {
+                config: &deployment.config.path,
+            },
+        },
+        lease: deployment.config.limits.lease(),
+        take_over: args.take_over,
+    };
     let run = graph::run(
         store,
         &graph,
         &id,
-        limit,
+        setting,
         Arc::clone(&view),
         Arc::clone(&stop),
     );
+    let mut run = std::pin::pin!(run);
     let result = tokio::select! {
-        result = run => result,
-        result = interrupted() => Err(match result {
-            Ok(()) => {
-                // Ends when every command has been killed.
-                stop.send_replace(true);
-                stop.closed().await;
-                Failure::failed(format!("interrupted: what was running in `{id}` was stopped and not recorded"))
-                    .with_help("run it again with the same --id, and it goes on where it stopped")
-            }
-            Err(failure) => failure,
-        }),
+        result = &mut run => result,
+        interrupted = interrupted() => {
+            // Ends when every command has been killed.
+            stop.send_replace(true);
+            let result = run.await;
+            interrupted.and(result)
+        }
     };
     view.finish();
     let unfinished = match result? {
         Run::Recorded | Run::Settled => Vec::new(),
         Run::Unfinished(nodes) => nodes,
+        Run::Stopped => {
+            stop.closed().await;
+            return Err(Failure::failed(format!(
+                "interrupted: what was running in `{id}` was stopped and not recorded"
+            ))
+            .with_help("run it again with the same --id, and it goes on where it stopped"));
+        }
     };
     let report = look(deployment, global, &id, &graph.definition(), &unfinished).await?;
     output.print(&report, |output| report.text(output))?;
@@ -124,7 +138,7 @@ async fn run_graph(
 }
 
 /// Ctrl-C, or the signal that asks a process to end.
-async fn interrupted() -> Result<(), Failure> {
+pub(super) async fn interrupted() -> Result<(), Failure> {
     let cannot = |error| Failure::failed("cannot listen for signals").with_cause(error);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;

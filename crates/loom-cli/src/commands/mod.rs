@@ -22,6 +22,7 @@ mod rm;
 mod settle;
 mod shard;
 mod status;
+mod worker;
 
 use crate::args::{Cli, Command, ShardCommand};
 use crate::config::Config;
@@ -88,6 +89,7 @@ async fn with_deployment(
         Command::Retain(retain) => retain::run(retain, deployment, output).await,
         Command::Plan(command) => plan::run(command, Some(&*deployment.plan()?), output),
         Command::Graph(command) => graph::run(command, &cli.global, deployment, output).await,
+        Command::Worker(command) => worker::run(command, deployment).await,
         Command::Audit => audit::run(deployment, output).await,
         // They need no open deployment, and were done above.
         Command::Init(_)

@@ -5,6 +5,7 @@ mod url;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use loom_spi::DeploymentId;
 use serde::Deserialize;
@@ -43,6 +44,8 @@ pub(crate) struct ConfigLimits {
     pub(crate) graph_nodes: Option<usize>,
     /// How long another process may keep a shard's file locked before the shard counts as unreachable.
     pub(crate) busy_timeout_ms: Option<u64>,
+    /// For how long an execution belongs to a process that has died while it ran it.
+    pub(crate) lease_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -149,6 +152,10 @@ impl Config {
 }
 
 impl ConfigLimits {
+    pub(crate) fn lease(&self) -> Option<Duration> {
+        self.lease_ms.map(Duration::from_millis)
+    }
+
     fn check(&self) -> Result<(), String> {
         let zero = [
             ("resolution_cache", self.resolution_cache == Some(0)),
@@ -156,6 +163,7 @@ impl ConfigLimits {
             ("import_appends", self.import_appends == Some(0)),
             ("graph_nodes", self.graph_nodes == Some(0)),
             ("busy_timeout_ms", self.busy_timeout_ms == Some(0)),
+            ("lease_ms", self.lease_ms == Some(0)),
         ];
         match zero.iter().find(|(_, zero)| *zero) {
             Some((name, _)) => Err(format!("`{name}` is 0: expected at least 1")),

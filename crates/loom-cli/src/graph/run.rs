@@ -1,13 +1,15 @@
 //! Running a graph: an execution for the graph itself, and one for each node.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom_graph_executor::{GraphNode, GraphOptions, GraphOutcome, NodeOutcome, execute_graph};
 use loom_journal::{ExecutionJournal, IdempotencyKey, JournalError, JournalOptions};
 use loom_spi::{
     DispatchError, DispatchRequest, EventStore, ExecutionId, Failure as Ended, Upstream,
 };
-use loom_worker::{FlowContext, FlowError, LocalWorkerRuntime};
+use loom_worker::{FlowContext, FlowError, LocalWorkerRuntime, open_when_free};
 use serde::ser::{Error, SerializeMap as _};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -18,7 +20,9 @@ use super::command;
 use super::file::{GraphFile, Node};
 use super::logs::recorded_graph;
 use super::view::View;
+use super::workers::{Placement, Workers, journal_options};
 use crate::failure::Failure;
+use crate::output::write_stderr;
 
 /// The flow of the execution that a run of a graph is.
 pub(super) const GRAPH_FLOW: &str = "loom.graph";
@@ -35,6 +39,20 @@ pub(crate) enum Run {
     Settled,
     /// Some node could not be run to its end, and the graph can be resumed.
     Unfinished(Vec<(String, DispatchError)>),
+    /// It was stopped on the way, and can be resumed.
+    Stopped,
+}
+
+/// How a graph is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting<'a> {
+    /// Nodes at a time.
+    pub(crate) limit: usize,
+    pub(crate) placement: Placement<'a>,
+    /// For how long it belongs to a process that died.
+    pub(crate) lease: Option<Duration>,
+    /// Do not wait for another process that runs it.
+    pub(crate) take_over: bool,
 }
 
 /// Runs the graph as execution `id`, or goes on with it. Commands are killed when `stop` says so; what they had
@@ -43,7 +61,7 @@ pub(crate) async fn run(
     store: Arc<dyn EventStore>,
     graph: &GraphFile,
     id: &ExecutionId,
-    limit: usize,
+    setting: Setting<'_>,
     view: Arc<View>,
     stop: Arc<watch::Sender<bool>>,
 ) -> Result<Run, Failure> {
@@ -59,9 +77,11 @@ pub(crate) async fn run(
     }
     let input = to_json(&definition)?;
     let request = DispatchRequest::new(id.clone(), GRAPH_FLOW).with_input(input);
-    let journal = ExecutionJournal::open(Arc::clone(&store), &request, JournalOptions::default())
-        .await
-        .map_err(journal_failure)?;
+    let options = journal_options(setting.lease).with_take_over(setting.take_over);
+    let journal = tokio::select! {
+        journal = open(&store, &request, &options) => journal?,
+        () = stopped(&stop) => return Ok(Run::Stopped),
+    };
     if journal.outcome().is_some() {
         return Ok(Run::Recorded);
     }
@@ -70,19 +90,62 @@ pub(crate) async fn run(
             "the store keeps no lineage: a graph cannot run on it",
         ));
     };
-    let runtime = runtime(Arc::clone(&store), graph, stop);
+    let workers = Workers::new(
+        setting.placement,
+        Arc::clone(&store),
+        &graph.folder,
+        &stop,
+        options,
+    )?;
     let mut nodes = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
         let made = GraphNode::new(&node.key, NODE_FLOW).with_input(to_json(node)?);
         nodes.push(made.after(node.after.iter().cloned()));
     }
     let options = GraphOptions::new(id.clone())
-        .with_limit(limit)
+        .with_limit(setting.limit)
         .with_observer(move |event| view.observe(event));
-    let outcome = execute_graph(&runtime, registry, nodes, options)
-        .await
-        .map_err(|error| Failure::usage(error.to_string()).with_cause(error))?;
+    let outcome = tokio::select! {
+        outcome = execute_graph(workers.dispatcher(), registry, nodes, options) => outcome,
+        taken_over = journal.keep_lease(tokio::time::sleep) => {
+            workers.shut_down().await;
+            return Err(journal_failure(taken_over));
+        }
+        () = stopped(&stop) => {
+            workers.shut_down().await;
+            // So that whoever goes on need not wait; if this fails, the lease lapses.
+            let _ = journal.release().await;
+            return Ok(Run::Stopped);
+        }
+    };
+    let outcome = outcome.map_err(|error| Failure::usage(error.to_string()).with_cause(error))?;
     settle(&journal, outcome).await
+}
+
+/// Opens the run, if need be after another process that has it.
+async fn open(
+    store: &Arc<dyn EventStore>,
+    request: &DispatchRequest,
+    options: &JournalOptions,
+) -> Result<ExecutionJournal, Failure> {
+    let opened = ExecutionJournal::open(Arc::clone(store), request, options.clone()).await;
+    let opened = match opened {
+        Err(JournalError::Leased { id, holder, .. }) => {
+            write_stderr(&format!(
+                "`{id}` is run by {holder}: waiting until that has ended, or goes on here if it has died (--take-over does not wait)\n"
+            ));
+            open_when_free(store, request, options).await
+        }
+        opened => opened,
+    };
+    opened.map_err(journal_failure)
+}
+
+/// Waits until it is to stop.
+async fn stopped(stop: &watch::Sender<bool>) {
+    let mut stop = stop.subscribe();
+    // The sender is borrowed, so that it is there.
+    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// Records what became of the graph, unless a node may still come to its end.
@@ -108,12 +171,14 @@ async fn settle(journal: &ExecutionJournal, outcome: GraphOutcome) -> Result<Run
     Ok(Run::Settled)
 }
 
-fn runtime(
+/// Runs nodes in this process.
+pub(crate) fn local_workers(
     store: Arc<dyn EventStore>,
-    graph: &GraphFile,
-    stop: Arc<watch::Sender<bool>>,
+    folder: &Path,
+    stop: &Arc<watch::Sender<bool>>,
+    options: JournalOptions,
 ) -> LocalWorkerRuntime {
-    let folder = graph.folder.clone();
+    let (folder, stop) = (folder.to_owned(), Arc::clone(stop));
     LocalWorkerRuntime::builder(store)
         .flow(NODE_FLOW, move |flow: FlowContext| {
             let (folder, stop) = (folder.clone(), Arc::clone(&stop));
@@ -137,6 +202,7 @@ fn runtime(
                 }
             }
         })
+        .journal_options(options)
         .build()
 }
 
@@ -188,6 +254,7 @@ pub(super) fn journal_failure(error: JournalError) -> Failure {
             Failure::new(Failure::from(copy).exit(), message).with_cause(error)
         }
         JournalError::IdTaken { .. }
+        | JournalError::Leased { .. }
         | JournalError::NotAJournal { .. }
         | JournalError::TakenOver { .. } => Failure::refused(message),
         JournalError::InvalidStart { .. } => Failure::usage(message),

@@ -109,8 +109,8 @@ async fn a_node_is_handed_the_outputs_of_what_it_waits_for_in_the_order_declared
     let report = dispatched.last().unwrap();
     assert_eq!(report.id, id("incident-42/report"));
     let expected = [
-        Upstream::new("logs", "\"logs\""),
-        Upstream::new("metrics", "\"metrics\""),
+        Upstream::new("logs", "\"logs\"").with_execution(id("incident-42/logs")),
+        Upstream::new("metrics", "\"metrics\"").with_execution(id("incident-42/metrics")),
     ];
     assert_eq!(report.upstream, expected);
     assert!(dispatched[0].upstream.is_empty());

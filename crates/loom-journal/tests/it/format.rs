@@ -26,7 +26,9 @@ fn request() -> DispatchRequest {
     DispatchRequest::new(id("order-7"), "ship-order")
         .with_input(r#"{"parcel":7}"#)
         .with_parent(id("batch-3"))
-        .with_upstream(vec![Upstream::new("stock", "12")])
+        .with_upstream(vec![
+            Upstream::new("stock", "12").with_execution(id("batch-3/stock")),
+        ])
 }
 
 #[tokio::test]

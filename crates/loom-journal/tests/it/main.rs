@@ -9,7 +9,11 @@ mod effects;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
+mod forking;
+#[cfg(test)]
 mod format;
+#[cfg(test)]
+mod leases;
 #[cfg(test)]
 mod opening;
 #[cfg(test)]

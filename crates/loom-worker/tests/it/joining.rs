@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use loom_journal::JournalOptions;
 use loom_spi::{DispatchError, EventStore, ExecutionDispatcher, Head};
 use loom_store_memory::MemoryStore;
 use loom_worker::{FlowContext, LocalWorkerRuntime};
@@ -146,7 +147,8 @@ async fn of_two_that_begin_one_id_for_different_things_one_runs_and_the_other_is
 }
 
 #[tokio::test]
-async fn a_second_runtime_takes_the_execution_over_and_the_first_one_is_told() {
+async fn a_second_runtime_that_takes_the_execution_over_on_purpose_runs_it_and_the_first_one_is_told()
+ {
     let first = gated();
     let dispatch = {
         let runtime = first.runtime.clone();
@@ -165,6 +167,7 @@ async fn a_second_runtime_takes_the_execution_over_and_the_first_one_is_told() {
                 Ok("second")
             }
         })
+        .journal_options(JournalOptions::default().with_take_over(true))
         .build();
     let other = tokio::spawn(async move { second.dispatch(request("gated")).await });
     begun.notified().await;
@@ -189,6 +192,7 @@ async fn a_runtime_that_was_overtaken_to_the_end_reports_what_the_log_says() {
     first.begun.notified().await;
     let second = LocalWorkerRuntime::builder(Arc::<MemoryStore>::clone(&first.store))
         .flow("gated", |_| async { Ok("second") })
+        .journal_options(JournalOptions::default().with_take_over(true))
         .build();
     let outcome = second.dispatch(request("gated")).await.unwrap();
     assert_eq!(outcome, completed("\"second\""));

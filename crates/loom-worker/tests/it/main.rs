@@ -3,9 +3,15 @@
 #[cfg(test)]
 mod cancelling;
 #[cfg(test)]
+mod instances;
+#[cfg(test)]
 mod joining;
 #[cfg(test)]
+mod leases;
+#[cfg(test)]
 mod outcomes;
+#[cfg(test)]
+mod platform;
 #[cfg(test)]
 mod resuming;
 #[cfg(test)]

@@ -1,0 +1,10 @@
+//! Durable execution by real processes: killed at any moment, paused, and run twice at once.
+//!
+//! `LOOM_DURABLE_ROUNDS` says how many processes are killed (default 25), `LOOM_DURABLE_SEED` where.
+
+#[cfg(test)]
+mod crashes;
+#[cfg(test)]
+mod rivals;
+#[cfg(test)]
+mod world;
