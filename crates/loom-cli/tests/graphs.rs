@@ -230,6 +230,7 @@ fn stuck_graph(bench: &Bench) -> String {
 #[test]
 fn a_run_that_is_killed_goes_on_where_it_was() {
     let bench = Bench::with_shards(3);
+    bench.limit("lease_ms = 300");
     let graph = stuck_graph(&bench);
     bench.write("graph.toml", graph);
     let run = ["graph", "run", "graph.toml", "--id", "g"];
