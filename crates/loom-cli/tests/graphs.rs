@@ -418,3 +418,167 @@ fn a_graph_runs_over_a_deployment_that_is_growing() {
     assert_eq!(runs(&bench, "n0"), 2);
     assert_eq!(bench.audited().0, 82);
 }
+
+/// A node that fails until its file of runs has so many lines.
+fn flaky(key: &str, succeeds_at: usize, more: &str) -> String {
+    let script = format!(
+        "echo ran >> {key}.ran; test $(wc -l < {key}.ran) -ge {succeeds_at} || {{ echo not yet >&2; exit 1; }}; echo {key} done"
+    );
+    format!("[node.{key}]\ncommand = [\"sh\", \"-c\", \"{script}\"]\n{more}\n")
+}
+
+#[test]
+fn a_node_is_tried_again_as_often_as_its_file_says_and_each_attempt_has_a_log() {
+    let bench = Bench::with_shards(3);
+    let retries = "retries = { max = 3, base = \"1ms\", cap = \"2ms\" }";
+    bench.write(
+        "graph.toml",
+        flaky("a", 3, retries) + &flaky("b", 9, retries) + &counted("c", "\"a\""),
+    );
+    let run = ["graph", "run", "graph.toml", "--id", "g", "--json"];
+    let ran = bench.run(&run);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("a: attempt 1 failed"), "{}", ran.stderr);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let nodes = &report["nodes"];
+    assert_eq!(
+        outcomes(&report),
+        pairs(&[("a", "completed"), ("b", "failed"), ("c", "completed")])
+    );
+    let attempts = [0, 1, 2].map(|node| number(&nodes[node]["attempts"]));
+    assert_eq!(attempts, [3, 4, 1]);
+    assert_eq!(
+        (&nodes[0]["execution"], &nodes[0]["last_execution"]),
+        (&"g/a".into(), &"g/a~3".into())
+    );
+    assert_eq!(nodes[1]["last_execution"], "g/b~4");
+    assert_eq!(nodes[2]["last_execution"], "g/c");
+    for attempt in ["g/a", "g/a~2", "g/a~3", "g/b~4"] {
+        assert_eq!(
+            bench.json(&["log", attempt])["state"],
+            "closed",
+            "{attempt}"
+        );
+    }
+    // It is all recorded: nothing runs again.
+    let shown = bench.json(&["graph", "show", "g"]);
+    assert_eq!(shown["nodes"], report["nodes"]);
+    bench.run(&run);
+    assert_eq!(["a", "b", "c"].map(|key| runs(&bench, key)), [3, 4, 1]);
+    bench.audited();
+}
+
+#[test]
+fn a_node_that_takes_too_long_is_killed_and_its_log_says_so() {
+    let bench = Bench::with_shards(2);
+    let made = std::process::Command::new("mkfifo")
+        .arg(bench.path("alive"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let script = "exec 3>alive; echo $$ >&3; sleep 1000 & wait";
+    bench.write(
+        "graph.toml",
+        format!("[node.a]\ncommand = [\"sh\", \"-c\", \"{script}\"]\ntimeout = \"300ms\"\n")
+            + &counted("b", "\"a\""),
+    );
+    let child = bench
+        .command(&["graph", "run", "graph.toml", "--id", "g", "--json"])
+        .spawn()
+        .unwrap();
+    let mut alive = BufReader::new(fs::File::open(bench.path("alive")).unwrap());
+    let mut line = String::new();
+    alive.read_line(&mut line).unwrap();
+    line.clear();
+    assert_eq!(
+        alive.read_line(&mut line).unwrap(),
+        0,
+        "nothing is left of it"
+    );
+    let ran = finish(child);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(
+        outcomes(&report),
+        pairs(&[("a", "timed-out"), ("b", "skipped")])
+    );
+    assert_eq!(report["nodes"][0]["message"], "timed out after 300 ms");
+}
+
+#[test]
+fn a_graph_that_fails_fast_kills_what_runs_and_begins_nothing_more() {
+    let bench = Bench::with_shards(2);
+    let made = std::process::Command::new("mkfifo")
+        .args([bench.path("alive"), bench.path("go")])
+        .status()
+        .unwrap();
+    assert!(made.success());
+    // `slow` and what it starts hold a fifo open, and `fails` waits for a word.
+    let slow = "exec 3>alive; echo runs >&3; sleep 1000 & wait";
+    let fails = "read line < go; exit 1";
+    let node = |key: &str, script: &str| {
+        format!("[node.{key}]\ncommand = [\"sh\", \"-c\", \"{script}\"]\n")
+    };
+    bench.write(
+        "graph.toml",
+        "[graph]\non_failure = \"fail-fast\"\nlimit = 2\n".to_owned()
+            + &node("slow", slow)
+            + &node("fails", fails)
+            + &counted("more", "")
+            + &counted("after", "\"fails\""),
+    );
+    let run = ["graph", "run", "graph.toml", "--id", "g", "--json"];
+    let child = bench.command(&run).spawn().unwrap();
+    let mut alive = BufReader::new(fs::File::open(bench.path("alive")).unwrap());
+    let mut line = String::new();
+    alive.read_line(&mut line).unwrap();
+    fs::write(bench.path("go"), "fail\n").unwrap();
+    line.clear();
+    assert_eq!(
+        alive.read_line(&mut line).unwrap(),
+        0,
+        "nothing is left of it"
+    );
+    let ran = finish(child);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let expected = [
+        ("slow", "cancelled"),
+        ("fails", "failed"),
+        ("more", "not-begun"),
+        ("after", "skipped"),
+    ];
+    assert_eq!(outcomes(&report), pairs(&expected));
+    let message = report["nodes"][0]["message"].as_str().unwrap();
+    assert!(
+        message.contains("the graph fails fast: node `fails`"),
+        "{message}"
+    );
+    assert_eq!(runs(&bench, "more"), 0);
+}
+
+#[test]
+fn a_past_run_is_drawn_for_graphviz_and_as_a_picture() {
+    let bench = Bench::with_shards(2);
+    bench.write("graph.toml", counted("a", "") + &counted("b", "\"a\""));
+    bench.ok(&["graph", "run", "graph.toml", "--id", "<g>"]);
+    let dot = bench.ok(&["graph", "show", "<g>", "--dot"]);
+    assert!(dot.starts_with("digraph \"<g>\" {"), "{dot}");
+    assert!(dot.contains("\"a\" -> \"b\";"), "{dot}");
+    let svg = bench.ok(&["graph", "show", "<g>", "--svg"]);
+    assert!(
+        svg.contains("<title>Graph &lt;g&gt;, completed</title>"),
+        "{svg}"
+    );
+    let told = bench.ok(&["graph", "show", "<g>", "--svg", "g.svg"]);
+    assert_eq!(bench.read("g.svg"), svg);
+    assert!(told.contains("2 of 2 nodes completed"), "{told}");
+    let both = bench.run(&["--json", "graph", "show", "<g>", "--dot"]);
+    both.refused(
+        2,
+        &["stdout cannot have the drawing and the report", "--dot OUT"],
+    );
+    bench
+        .run(&["graph", "show", "no", "--dot"])
+        .refused(1, &["no"]);
+}

@@ -113,6 +113,11 @@ fn fork_and_join() {
             "[node.fetch]\ncommand = [\"sh\", \"-c\", \"echo 3 files\"]\n\n\
              [node.count]\ncommand = [\"sh\", \"-c\", \"cat\"]\nafter = [\"fetch\"]\ninput = { depth = 2 }\n",
         );
+        bench.write(
+            "flaky.toml",
+            "[node.fetch]\ncommand = [\"sh\", \"-c\", \"test -e ready || { touch ready; exit 1; }; echo 3 files\"]\nretries = 2\n\n\
+             [node.count]\ncommand = [\"sh\", \"-c\", \"cat\"]\nafter = [\"fetch\"]\n",
+        );
     });
 }
 

@@ -33,6 +33,38 @@ pub fn child_id(parent: &ExecutionId, key: &str) -> Result<ExecutionId, InvalidN
     ChildIds::of(parent).child(key)
 }
 
+/// The execution of a node's attempt, where `first` is that of its first one: the same each time, and the id of no
+/// branch ([`child_id`]) and no other attempt.
+///
+/// It is `first~2` for the second attempt and so on, or, where that would be longer than an id may be, as much of `first` as
+/// fits, then `~` and the XXH3-128 of both parts in 32 hexadecimal digits. Attempts are counted from 1: the first, and
+/// 0, is `first` itself.
+///
+/// ```
+/// use loom_graph_executor::attempt_id;
+/// use loom_spi::ExecutionId;
+///
+/// let first = ExecutionId::new("incident-42/metrics")?;
+/// assert_eq!(attempt_id(&first, 1), first);
+/// assert_eq!(attempt_id(&first, 3).as_str(), "incident-42/metrics~3");
+/// # Ok::<(), loom_spi::InvalidExecutionId>(())
+/// ```
+#[must_use]
+pub fn attempt_id(first: &ExecutionId, attempt: u32) -> ExecutionId {
+    if attempt <= 1 {
+        return first.clone();
+    }
+    let mut id = format!("{first}{HASH_MARK}{attempt}");
+    if id.len() > ExecutionId::MAX_BYTES {
+        // No key begins with this, so it is the hash of no branch.
+        let hash = hash(first.as_str(), &format!("\0{attempt}"));
+        id.truncate(id.floor_char_boundary(ExecutionId::MAX_BYTES - HASH_DIGITS - 1));
+        id.push_str(&format!("{HASH_MARK}{hash:032x}"));
+    }
+    // The beginning of an id and printable characters, within the limit: it is one.
+    ExecutionId::new(id).unwrap_or_else(|_| first.clone())
+}
+
 /// Derives the ids of many branches of one parent.
 pub(crate) struct ChildIds<'a> {
     parent: &'a str,
@@ -175,6 +207,21 @@ mod tests {
     }
 
     #[test]
+    fn attempts_have_ids_that_are_readable_stable_and_within_the_limit() {
+        assert_eq!(attempt_id(&id("p/k"), 2).as_str(), "p/k~2");
+        assert_eq!(attempt_id(&id("p/k"), 12).as_str(), "p/k~12");
+        let long = id(&"k".repeat(254));
+        let later: Vec<_> = (2..40).map(|n| attempt_id(&long, n)).collect();
+        assert!(later.iter().all(|id| id.as_str().len() == 255));
+        let distinct: std::collections::HashSet<_> = later.iter().collect();
+        assert_eq!(distinct.len(), later.len());
+        assert_eq!(
+            later[0].as_str(),
+            format!("{}~{}", "k".repeat(222), "0c79a12df67f166c1301d834c7da3a0d")
+        );
+    }
+
+    #[test]
     fn keys_that_are_no_keys_are_refused() {
         let refused = |key: &str| child_id(&id("p"), key).unwrap_err();
         assert_eq!(refused(""), InvalidNodeKey::Empty);
@@ -197,8 +244,14 @@ mod tests {
         ) {
             let mut seen = HashMap::new();
             for (parent, key) in pairs {
-                let earlier = seen.insert(child(&parent, &key), (parent.clone(), key.clone()));
+                let branch = child(&parent, &key);
+                let earlier = seen.insert(branch.clone(), (parent.clone(), key.clone()));
                 prop_assert_eq!(earlier, None, "and {:?}", (parent, key));
+                for attempt in 2..4 {
+                    let later = attempt_id(&id(&branch), attempt).to_string();
+                    let earlier = seen.insert(later, (branch.clone(), attempt.to_string()));
+                    prop_assert_eq!(earlier, None, "and attempt {} of {}", attempt, branch);
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::InvalidNodeKey;
+use crate::{GraphDifference, InvalidNodeKey};
 
 /// Why a graph was refused. Nothing was dispatched and nothing recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -11,6 +11,29 @@ pub enum GraphError {
     /// No node could ever run.
     #[error("the limit is 0: expected at least 1 node at a time")]
     ZeroLimit,
+    /// A node could never be tried.
+    #[error("node `{node}` may be tried 0 times: expected at least 1 attempt")]
+    ZeroAttempts {
+        /// The node.
+        node: String,
+    },
+    /// Time has to pass for a node, and nothing says when it has.
+    #[error(
+        "node `{node}` has a timeout, or waits between attempts, and the graph has no timer: give the options one, or a backoff of zero"
+    )]
+    NoTimer {
+        /// The node.
+        node: String,
+    },
+    /// It is not the graph that was run before.
+    #[error(
+        "the graph is another one than is recorded for it: {difference}; run it under another parent"
+    )]
+    Changed {
+        /// In what it differs.
+        #[source]
+        difference: GraphDifference,
+    },
     /// There are more nodes than can be counted.
     #[error("the graph has {nodes} nodes: expected at most {}", u32::MAX)]
     TooManyNodes {

@@ -85,6 +85,28 @@ impl<F: Future, T> Slots<F, T> {
         Poll::Pending
     }
 
+    /// Has every future polled again, by the next call of [`poll_next`](Self::poll_next).
+    pub(crate) fn wake_all(&self) {
+        for slot in &self.slots {
+            if slot.tag.is_some() {
+                slot.notice.wake_by_ref();
+            }
+        }
+    }
+
+    /// Drops every future and returns their tags.
+    pub(crate) fn clear(&mut self) -> Vec<T> {
+        let mut tags = Vec::new();
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            slot.future.set(None);
+            if let Some(tag) = slot.tag.take() {
+                self.free.push(index);
+                tags.push(tag);
+            }
+        }
+        tags
+    }
+
     fn poll_slot(&mut self, index: usize) -> Option<(T, F::Output)> {
         let slot = self.slots.get_mut(index)?;
         // It may be empty: whoever held the waker of an earlier future may use it late.
@@ -216,6 +238,28 @@ mod tests {
             }
         }
         assert_eq!(ended, [1, 2, 0, 3]);
+        assert_eq!(slots.slots.len(), 3);
+    }
+
+    #[test]
+    fn all_are_polled_again_when_told_to_and_what_is_cleared_leaves_its_slot() {
+        let mut slots: Slots<Boxed, usize> = Slots::new();
+        let told = Arc::new(AtomicBool::new(false));
+        for tag in 0..3 {
+            let told = Arc::clone(&told);
+            let future: Boxed = Box::pin(poll_fn(move |_| match told.load(Ordering::SeqCst) {
+                true => Poll::Ready(7),
+                false => Poll::Pending,
+            }));
+            assert_eq!(slots.enter(tag, future), None);
+        }
+        told.store(true, Ordering::SeqCst);
+        assert_eq!(next(&mut slots), Poll::Pending, "nobody was woken");
+        slots.wake_all();
+        assert_eq!(next(&mut slots), Poll::Ready(Some((0, 7))));
+        assert_eq!(slots.clear(), [1, 2]);
+        assert_eq!(next(&mut slots), Poll::Ready(None));
+        assert_eq!(slots.enter(4, after(1)), Some((4, 7)));
         assert_eq!(slots.slots.len(), 3);
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use loom_graph_executor::{GraphNode, GraphOptions, NodeOutcome, execute_graph};
+use loom_graph_executor::{GraphNode, GraphOptions, Limit, NodeOutcome, execute_graph};
 use loom_spi::{EventStore, ExecutionId};
 use loom_store_memory::MemoryStore;
 use loom_worker::{FlowContext, FlowError, LocalWorkerRuntime};
@@ -85,4 +85,34 @@ async fn e26_ids_of_nested_graphs_stay_within_the_limit_and_are_the_same_on_resu
         runs.push(all);
     }
     assert_eq!(runs[0], runs[1]);
+}
+
+#[tokio::test]
+async fn e2_graphs_in_nodes_of_graphs_share_a_limit_of_1_and_complete() {
+    let limit = Limit::new(1);
+    let store: Arc<dyn EventStore> = Arc::new(MemoryStore::new());
+    let own = Arc::new(OnceLock::<LocalWorkerRuntime>::new());
+    let (handle, logs, shared) = (Arc::clone(&own), Arc::clone(&store), limit.clone());
+    let runtime = LocalWorkerRuntime::builder(Arc::clone(&store))
+        .flow("tree", move |flow: FlowContext| {
+            let (handle, logs, shared) = (Arc::clone(&handle), Arc::clone(&logs), shared.clone());
+            async move {
+                let depth: u32 = flow.input()?;
+                if depth == 0 {
+                    return Ok(1_u64);
+                }
+                let runtime = handle.get().ok_or_else(|| FlowError::new("no runtime"))?;
+                let node = |key| GraphNode::new(key, "tree").with_input((depth - 1).to_string());
+                let options = GraphOptions::new(flow.id().clone()).with_shared_limit(&shared);
+                let nodes = vec![node("l"), node("r")];
+                let outcome = execute_graph(runtime, registry(&*logs), nodes, options).await?;
+                Ok(outcome.nodes.len() as u64)
+            }
+        })
+        .build();
+    own.set(runtime.clone()).unwrap();
+    let options = GraphOptions::new(id("forest")).with_shared_limit(&limit);
+    let root = vec![GraphNode::new("root", "tree").with_input("6")];
+    assert!(run(&runtime, &*store, root, options).await.all_completed());
+    assert_eq!(limit.taken(), 0);
 }

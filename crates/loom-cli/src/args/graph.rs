@@ -10,11 +10,20 @@ pub(crate) enum GraphCommand {
     /// Run a graph: one execution per node. Run again with the same id, it goes on where it stopped
     Run(GraphRun),
     /// Show the branches of a past run, and what became of them
-    Show {
-        /// The id of the run
-        #[arg(value_name = "ID")]
-        id: ExecutionId,
-    },
+    Show(GraphShow),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GraphShow {
+    /// The id of the run
+    #[arg(value_name = "ID")]
+    pub(crate) id: ExecutionId,
+    /// Draw it for Graphviz instead, into OUT or to stdout
+    #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-", conflicts_with = "svg")]
+    pub(crate) dot: Option<PathBuf>,
+    /// Draw it as a picture instead, into OUT or to stdout
+    #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

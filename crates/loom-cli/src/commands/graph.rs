@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use loom_graph_executor::child_id;
@@ -12,11 +13,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::log::not_found;
-use crate::args::{Global, GraphCommand, GraphRun, Runtime};
+use crate::args::{Global, GraphCommand, GraphRun, GraphShow, Runtime};
 use crate::deployment::Deployment;
 use crate::failure::Failure;
-use crate::graph::{self, Definition, GraphFile, NodeLog, NodeState, Run, View, recorded_graph};
-use crate::output::{Output, Table, Tone, counted, printable};
+use crate::graph::{
+    self, Definition, Drawn, GraphFile, NodeLog, NodeState, Picture, Run, View, recorded_graph,
+};
+use crate::output::{Output, Table, Tone, counted, printable, write_stdout};
+use crate::plan::replace;
 
 /// Nodes in flight where nobody says how many.
 const DEFAULT_LIMIT: usize = 8;
@@ -35,7 +39,10 @@ struct Report {
 struct NodeReport {
     key: String,
     execution: String,
-    /// As for the graph; `skipped` when something it waits for did not complete, `waiting` when it has not begun.
+    /// The execution of the last attempt, whose log says how the node is. Another one where it was tried again.
+    last_execution: String,
+    /// As for the graph; `skipped` when something it waits for did not complete, `not-begun` when the graph
+    /// stopped before it, `waiting` when it may still begin.
     outcome: &'static str,
     attempts: usize,
     output: Option<String>,
@@ -47,10 +54,22 @@ struct NodeReport {
 }
 
 /// Refuses a bad graph file before any shard is opened.
-pub(super) fn check(command: &GraphCommand) -> Result<(), Failure> {
+pub(super) fn check(command: &GraphCommand, json: bool) -> Result<(), Failure> {
     match command {
         GraphCommand::Run(args) => GraphFile::load(&args.file).map(drop),
-        GraphCommand::Show { .. } => Ok(()),
+        GraphCommand::Show(args) => {
+            let stdout = [&args.dot, &args.svg]
+                .into_iter()
+                .flatten()
+                .any(|out| is_stdout(out));
+            if stdout && json {
+                return Err(
+                    Failure::usage("stdout cannot have the drawing and the report")
+                        .with_help("name a file for the drawing: --dot OUT, --svg OUT"),
+                );
+            }
+            Ok(())
+        }
     }
 }
 
@@ -62,15 +81,37 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     match command {
         GraphCommand::Run(args) => run_graph(args, global, deployment, output).await,
-        GraphCommand::Show { id } => {
-            let store = &deployment.store;
-            let Some(definition) = recorded_graph(store, id).await? else {
-                return Err(not_found(id.as_str()));
-            };
-            let report = look(deployment, global, id, &definition, &[]).await?;
-            output.print(&report, |output| report.text(output))
-        }
+        GraphCommand::Show(args) => show(args, global, deployment, output).await,
     }
+}
+
+async fn show(
+    args: &GraphShow,
+    global: &Global,
+    deployment: &Deployment,
+    output: Output,
+) -> Result<(), Failure> {
+    let id = &args.id;
+    let Some(definition) = recorded_graph(&deployment.store, id).await? else {
+        return Err(not_found(id.as_str()));
+    };
+    let report = look(deployment, global, id, &definition, &[]).await?;
+    let picture = || report.picture(id, &definition);
+    let drawn = match (&args.dot, &args.svg) {
+        (Some(out), _) => Some((out, picture().dot())),
+        (None, Some(out)) => Some((out, picture().svg())),
+        (None, None) => None,
+    };
+    match drawn {
+        Some((out, drawing)) if is_stdout(out) => return write_stdout(drawing.as_bytes()),
+        Some((out, drawing)) => replace(out, drawing.as_bytes())?,
+        None => {}
+    }
+    output.print(&report, |output| report.text(output))
+}
+
+fn is_stdout(out: &Path) -> bool {
+    out.as_os_str() == "-"
 }
 
 async fn run_graph(
@@ -166,15 +207,16 @@ async fn look(
     for node in &definition.nodes {
         let execution = child_id(id, &node.key)
             .map_err(|error| Failure::usage(error.to_string()).with_cause(error))?;
-        let log = NodeLog::read(&deployment.store, &execution).await?;
+        let (last, log) = NodeLog::read_last(&deployment.store, &execution).await?;
         let shard = match log.state {
             NodeState::Absent => None,
-            _ => deployment.locate(&execution).await?,
+            _ => deployment.locate(&last).await?,
         };
         let error = unfinished.iter().find(|(key, _)| *key == node.key);
         nodes.push(NodeReport {
             key: node.key.clone(),
             execution: execution.to_string(),
+            last_execution: last.to_string(),
             outcome: name(log.state),
             attempts: log.attempts,
             output: log.output,
@@ -189,6 +231,13 @@ async fn look(
         });
     }
     mark_skipped(definition, &mut nodes);
+    if !matches!(graph.state, NodeState::Absent | NodeState::Open) {
+        // It has ended, so what waits will not begin.
+        for node in nodes.iter_mut().filter(|node| node.outcome == "waiting") {
+            node.outcome = "not-begun";
+            node.message.clone_from(&graph.message);
+        }
+    }
     let config = match &global.config {
         Some(config) => format!(" --config {}", config.display()),
         None => String::new(),
@@ -209,6 +258,7 @@ fn name(state: NodeState) -> &'static str {
         NodeState::Failed => "failed",
         NodeState::Panicked => "panicked",
         NodeState::Cancelled => "cancelled",
+        NodeState::TimedOut => "timed-out",
         NodeState::Open => "open",
         NodeState::Absent => "waiting",
     }
@@ -222,7 +272,12 @@ fn mark_skipped(definition: &Definition, nodes: &mut [NodeReport]) {
             waiting_for.entry(after).or_default().push(index);
         }
     }
-    let ended = |node: &NodeReport| matches!(node.outcome, "failed" | "panicked" | "cancelled");
+    let ended = |node: &NodeReport| {
+        matches!(
+            node.outcome,
+            "failed" | "panicked" | "cancelled" | "timed-out"
+        )
+    };
     let mut blocked: HashSet<usize> = (0..nodes.len()).filter(|&at| ended(&nodes[at])).collect();
     let mut next: Vec<usize> = blocked.iter().copied().collect();
     while let Some(blocker) = next.pop() {
@@ -250,6 +305,34 @@ fn mark_skipped(definition: &Definition, nodes: &mut [NodeReport]) {
 }
 
 impl Report {
+    fn picture<'a>(&'a self, id: &'a ExecutionId, definition: &Definition) -> Picture<'a> {
+        let places: HashMap<&str, usize> = self
+            .nodes
+            .iter()
+            .zip(0..)
+            .map(|(node, place)| (node.key.as_str(), place))
+            .collect();
+        let nodes = self
+            .nodes
+            .iter()
+            .zip(&definition.nodes)
+            .map(|(node, defined)| Drawn {
+                key: &node.key,
+                outcome: node.outcome,
+                attempts: node.attempts,
+                after: defined
+                    .after
+                    .iter()
+                    .filter_map(|key| places.get(key.as_str()).copied())
+                    .collect(),
+            });
+        Picture {
+            id,
+            outcome: name(self.outcome),
+            nodes: nodes.collect(),
+        }
+    }
+
     fn text(&self, output: Output) -> String {
         let completed = self
             .nodes
@@ -275,7 +358,7 @@ impl Report {
             table.row([
                 node.key.clone(),
                 node.outcome.to_owned(),
-                node.execution.clone(),
+                node.last_execution.clone(),
                 node.shard
                     .map_or_else(|| "-".to_owned(), |shard| shard.to_string()),
                 node.file.clone().unwrap_or_else(|| "-".to_owned()),
@@ -297,7 +380,7 @@ impl Report {
         if let Some(node) = self.nodes.iter().find(|node| node.shard.is_some()) {
             let hint = format!(
                 "each is a log of its own: {} {}",
-                self.command, node.execution
+                self.command, node.last_execution
             );
             let _ = writeln!(text, "\n{}", output.paint(Tone::Quiet, &hint));
         }

@@ -51,7 +51,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
             let config = Config::load(&cli.global.config_path())?;
             return shard::abandon(abandon, &config, output).await;
         }
-        Command::Graph(command) => graph::check(command)?,
+        Command::Graph(command) => graph::check(command, output.json())?,
         Command::Import(import) => import::check(import)?,
         Command::Export(export) => export::check(export, output)?,
         _ => {}

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use loom_graph_executor::OnFailure;
 use loom_spi::ExecutionId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 use toml::Spanned;
 
+use super::policy::{self, Policy};
 use crate::config::folder_of;
 use crate::failure::Failure;
 use crate::source::Source;
@@ -21,8 +23,12 @@ pub(crate) struct GraphFile {
     pub(crate) id: Option<ExecutionId>,
     /// How many nodes run at a time.
     pub(crate) limit: Option<usize>,
+    /// What becomes of the other nodes when one fails.
+    pub(crate) on_failure: OnFailure,
     /// In the order of the file.
     pub(crate) nodes: Vec<Node>,
+    /// How each of them is run.
+    pub(crate) policies: Vec<Policy>,
 }
 
 /// One node. What is here decides what it does: a log that was written for another definition is refused.
@@ -52,6 +58,7 @@ struct RawFile {
 struct RawGraph {
     id: Option<Spanned<String>>,
     limit: Option<Spanned<usize>>,
+    on_failure: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +70,8 @@ struct RawNode {
     #[serde(default)]
     env: BTreeMap<Spanned<String>, String>,
     input: Option<Spanned<toml::Value>>,
+    timeout: Option<Spanned<toml::Value>>,
+    retries: Option<Spanned<toml::Value>>,
 }
 
 impl GraphFile {
@@ -80,6 +89,8 @@ impl GraphFile {
             0 => Err(source.fault(limit.span(), "`limit` is 0: expected at least 1")),
             &limit => Ok(limit),
         });
+        let on_failure = raw.graph.on_failure;
+        let on_failure = on_failure.map(|text| policy::on_failure(source, &text));
         let mut entries: Vec<_> = raw.node.into_iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         let keys: BTreeSet<String> = entries
@@ -88,7 +99,19 @@ impl GraphFile {
             .collect();
         let mut places = BTreeMap::new();
         let mut nodes = Vec::with_capacity(entries.len());
+        let mut policies = Vec::with_capacity(entries.len());
         for (key, raw) in entries {
+            let (name, timeout, retries) = (key.get_ref(), &raw.timeout, &raw.retries);
+            let timeout = timeout
+                .as_ref()
+                .map(|value| policy::timeout(source, name, value));
+            let retry = retries
+                .as_ref()
+                .map(|value| policy::retries(source, name, value));
+            policies.push(Policy {
+                timeout: timeout.transpose()?,
+                retry: retry.transpose()?,
+            });
             places.insert(key.get_ref().clone(), key.span());
             nodes.push(node(source, &key, raw, &keys)?);
         }
@@ -96,7 +119,9 @@ impl GraphFile {
             folder: folder_of(source.path()).to_owned(),
             id: id.transpose()?,
             limit: limit.transpose()?,
+            on_failure: on_failure.transpose()?.unwrap_or_default(),
             nodes,
+            policies,
         };
         graph.check_acyclic(source, &places)?;
         Ok(graph)

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::TryStreamExt as _;
+use loom_graph_executor::{attempt_id, timed_out};
 use loom_journal::{read_anchor, read_outcome};
 use loom_spi::{EventStore, EventStoreExt as _, ExecutionId, ExecutionOutcome, Head};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,8 @@ pub(crate) enum NodeState {
     Failed,
     Panicked,
     Cancelled,
+    #[serde(rename = "timed-out")]
+    TimedOut,
     /// Its log is open: it runs, or did when its process ended.
     Open,
     /// It has no log.
@@ -37,6 +40,32 @@ pub(crate) struct NodeLog {
 }
 
 impl NodeLog {
+    /// That of the last attempt at a node whose first execution is `first`, with which one that is. The attempts are those
+    /// of all.
+    pub(crate) async fn read_last(
+        store: &dyn EventStore,
+        first: &ExecutionId,
+    ) -> Result<(ExecutionId, Self), Failure> {
+        let mut last = (first.clone(), Self::read(store, first).await?);
+        for attempt in 2_u32.. {
+            // Another attempt comes after one that did not complete.
+            if matches!(
+                last.1.state,
+                NodeState::Absent | NodeState::Open | NodeState::Completed
+            ) {
+                break;
+            }
+            let id = attempt_id(first, attempt);
+            let mut log = Self::read(store, &id).await?;
+            if log.state == NodeState::Absent {
+                break;
+            }
+            log.attempts += last.1.attempts;
+            last = (id, log);
+        }
+        Ok(last)
+    }
+
     pub(crate) async fn read(store: &dyn EventStore, id: &ExecutionId) -> Result<Self, Failure> {
         let mut log = Self {
             state: NodeState::Absent,
@@ -58,7 +87,10 @@ impl NodeLog {
                     Some(text.unwrap_or_else(|_| String::from_utf8_lossy(&output).into_owned()));
             }
             Some(ExecutionOutcome::Cancelled { reason }) => {
-                log.state = NodeState::Cancelled;
+                log.state = match timed_out(&reason) {
+                    Some(_) => NodeState::TimedOut,
+                    None => NodeState::Cancelled,
+                };
                 log.message = Some(reason);
             }
             Some(ExecutionOutcome::Failed(failure)) => {

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_graph_executor::{GraphNode, GraphOptions, GraphOutcome, NodeOutcome, execute_graph};
+use loom_graph_executor::{
+    GraphNode, GraphOptions, GraphOutcome, NodeOutcome, TokioTimer, execute_graph,
+};
 use loom_journal::{ExecutionJournal, IdempotencyKey, JournalError, JournalOptions};
 use loom_spi::{
     DispatchError, DispatchRequest, EventStore, ExecutionId, Failure as Ended, Upstream,
@@ -98,12 +100,21 @@ pub(crate) async fn run(
         options,
     )?;
     let mut nodes = Vec::with_capacity(graph.nodes.len());
-    for node in &graph.nodes {
-        let made = GraphNode::new(&node.key, NODE_FLOW).with_input(to_json(node)?);
+    for (node, policy) in graph.nodes.iter().zip(&graph.policies) {
+        let mut made = GraphNode::new(&node.key, NODE_FLOW).with_input(to_json(node)?);
+        if let Some(timeout) = policy.timeout {
+            made = made.with_timeout(timeout);
+        }
+        if let Some(retry) = policy.retry {
+            made = made.with_retry(retry);
+        }
         nodes.push(made.after(node.after.iter().cloned()));
     }
     let options = GraphOptions::new(id.clone())
         .with_limit(setting.limit)
+        .with_on_failure(graph.on_failure)
+        .with_timer(Arc::new(TokioTimer))
+        .with_logs(Arc::clone(&store))
         .with_observer(move |event| view.observe(event));
     let outcome = tokio::select! {
         outcome = execute_graph(workers.dispatcher(), registry, nodes, options) => outcome,

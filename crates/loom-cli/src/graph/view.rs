@@ -58,7 +58,50 @@ impl View {
             GraphEvent::Settled { index, result, .. } => {
                 self.settle(index, &result.key, &result.outcome);
             }
+            GraphEvent::Retrying {
+                index,
+                key,
+                attempt,
+                outcome,
+                delay,
+                ..
+            } => {
+                let again = format!(
+                    "attempt {attempt} {outcome}; again in {:.2} s",
+                    delay.as_secs_f64()
+                );
+                self.note(index, key, &again);
+            }
+            GraphEvent::TimedOut { index, key } => {
+                self.note(index, key, "out of time: stopping it");
+            }
+            GraphEvent::Stopping { reason } => self.say(&format!("{reason}: stopping what runs")),
             _ => {}
+        }
+    }
+
+    /// Says something about a node that has not settled.
+    fn note(&self, index: usize, key: &str, text: &str) {
+        let text = shortened(&printable(text), 120);
+        match &self.kind {
+            Kind::Lines => write_stderr(&format!("{key}: {text}\n")),
+            Kind::Tree { nodes, .. } => {
+                if let Some(node) = nodes.get(index) {
+                    node.set_style(style("{prefix} {spinner} {msg}  {elapsed}"));
+                    node.set_message(text);
+                }
+            }
+            Kind::Bar(bar) => bar.suspend(|| write_stderr(&format!("{key}: {text}\n"))),
+        }
+    }
+
+    /// Says something about the graph.
+    fn say(&self, text: &str) {
+        let text = shortened(&printable(text), 160);
+        match &self.kind {
+            Kind::Lines => write_stderr(&format!("{text}\n")),
+            Kind::Tree { all, .. } => all.suspend(|| write_stderr(&format!("{text}\n"))),
+            Kind::Bar(bar) => bar.suspend(|| write_stderr(&format!("{text}\n"))),
         }
     }
 
@@ -86,7 +129,7 @@ impl View {
         let took = took.map_or_else(String::new, |took| format!("  {:.2} s", took.as_secs_f64()));
         let (mark, tone) = match outcome {
             NodeOutcome::Completed { .. } => ("✓", Tone::Good),
-            NodeOutcome::Skipped { .. } => ("-", Tone::Quiet),
+            NodeOutcome::Skipped { .. } | NodeOutcome::NotBegun { .. } => ("-", Tone::Quiet),
             _ => ("✗", Tone::Bad),
         };
         let text = outcome.to_string();

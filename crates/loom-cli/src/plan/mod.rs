@@ -24,6 +24,7 @@ use loom_shard_plan::ShardPlan;
 pub(crate) use self::args::{Members, PlanCommand};
 pub(crate) use self::buckets::{Buckets, within};
 pub(crate) use self::derive::topology;
+pub(crate) use self::emit::replace;
 pub(crate) use self::input::read;
 pub(crate) use self::refusal::refusal;
 use crate::failure::Failure;

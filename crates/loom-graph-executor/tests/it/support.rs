@@ -5,9 +5,12 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use loom_graph_executor::{GraphError, GraphNode, GraphOptions, GraphOutcome, execute_graph};
+use loom_graph_executor::{
+    GraphError, GraphNode, GraphOptions, GraphOutcome, Timer, execute_graph,
+};
 use loom_spi::{
     BranchRegistry, CancelRequest, Cancellation, Children, DispatchError, DispatchRequest,
     ExecutionDispatcher, ExecutionId, ExecutionOutcome, Failure, Parent,
@@ -26,6 +29,11 @@ pub(crate) struct Scripted {
 
 #[derive(Debug, Default)]
 struct State {
+    /// What ended, where the test wants it to be remembered, as logs do.
+    recorded: Option<BTreeMap<ExecutionId, ExecutionOutcome>>,
+    /// What it was asked to cancel.
+    asked: Vec<CancelRequest>,
+    cannot_cancel: bool,
     requests: Vec<DispatchRequest>,
     in_flight: BTreeMap<ExecutionId, oneshot::Sender<Answer>>,
     most_in_flight: usize,
@@ -50,8 +58,35 @@ impl Scripted {
         self.state().most_in_flight
     }
 
+    /// From now on what ended is returned to who dispatches it again.
+    pub(crate) fn remember(&self) {
+        self.state().recorded.get_or_insert_default();
+    }
+
+    /// What it was asked to cancel, and why.
+    pub(crate) fn asked_to_cancel(&self) -> Vec<(String, String)> {
+        let state = self.state();
+        let asked = state.asked.iter();
+        asked
+            .map(|asked| (asked.id.to_string(), asked.reason.clone()))
+            .collect()
+    }
+
+    pub(crate) fn can_cancel(&self, can: bool) {
+        self.state().cannot_cancel = !can;
+    }
+
+    pub(crate) fn fail(&self, id: &ExecutionId, message: &str) {
+        self.answer(id, Ok(ExecutionOutcome::Failed(Failure::error(message))));
+    }
+
     pub(crate) fn answer(&self, id: &ExecutionId, answer: Answer) {
-        let sender = self.state().in_flight.remove(id).expect("it is in flight");
+        let mut state = self.state();
+        if let (Some(recorded), Ok(outcome)) = (&mut state.recorded, &answer) {
+            recorded.insert(id.clone(), outcome.clone());
+        }
+        let sender = state.in_flight.remove(id).expect("it is in flight");
+        drop(state);
         // Whoever waited may have been dropped.
         let _ = sender.send(answer);
     }
@@ -79,6 +114,14 @@ impl ExecutionDispatcher for Scripted {
         let (sender, receiver) = oneshot::channel();
         {
             let mut state = self.state();
+            let recorded = state
+                .recorded
+                .as_ref()
+                .and_then(|logs| logs.get(&request.id).cloned());
+            if let Some(outcome) = recorded {
+                state.requests.push(request);
+                return Ok(outcome);
+            }
             state.in_flight.insert(request.id.clone(), sender);
             state.most_in_flight = state.most_in_flight.max(state.in_flight.len());
             state.requests.push(request);
@@ -86,8 +129,85 @@ impl ExecutionDispatcher for Scripted {
         receiver.await.expect("an answer")
     }
 
-    async fn cancel(&self, _: CancelRequest) -> Result<Cancellation, DispatchError> {
-        Ok(Cancellation::NotRunning)
+    async fn cancel(&self, request: CancelRequest) -> Result<Cancellation, DispatchError> {
+        let CancelRequest { id, reason, .. } = request.clone();
+        let runs = {
+            let mut state = self.state();
+            state.asked.push(request);
+            let recorded = state
+                .recorded
+                .as_ref()
+                .and_then(|logs| logs.get(&id).cloned());
+            if let Some(outcome) = recorded {
+                return Ok(Cancellation::AlreadyFinished(outcome));
+            }
+            !state.cannot_cancel && state.in_flight.contains_key(&id)
+        };
+        if !runs {
+            return Ok(Cancellation::NotRunning);
+        }
+        self.answer(&id, Ok(ExecutionOutcome::Cancelled { reason }));
+        Ok(Cancellation::Requested)
+    }
+}
+
+/// A clock that the test moves.
+#[derive(Debug, Default)]
+pub(crate) struct Clock(Mutex<Ticks>);
+
+#[derive(Debug, Default)]
+struct Ticks {
+    now: Duration,
+    sleepers: Vec<(Duration, oneshot::Sender<()>)>,
+}
+
+impl Clock {
+    pub(crate) fn timer(self: &Arc<Self>) -> Arc<dyn Timer> {
+        Arc::<Self>::clone(self)
+    }
+
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// When those who wait will be woken, in the order of that.
+    pub(crate) fn waits(&self) -> Vec<Duration> {
+        let mut ticks = self.0.lock().unwrap();
+        ticks.sleepers.retain(|(_, sleeper)| !sleeper.is_closed());
+        let mut waits: Vec<_> = ticks
+            .sleepers
+            .iter()
+            .map(|(end, _)| *end - ticks.now)
+            .collect();
+        waits.sort();
+        waits
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        let mut ticks = self.0.lock().unwrap();
+        ticks.now += by;
+        let now = ticks.now;
+        let (due, later) = std::mem::take(&mut ticks.sleepers)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(end, _)| *end <= now);
+        ticks.sleepers = later;
+        drop(ticks);
+        for (_, sleeper) in due {
+            // It may have been dropped.
+            let _ = sleeper.send(());
+        }
+    }
+}
+
+impl Timer for Clock {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut ticks = self.0.lock().unwrap();
+        let end = ticks.now + duration;
+        ticks.sleepers.push((end, sender));
+        Box::pin(async move {
+            receiver.await.expect("the clock goes on");
+        })
     }
 }
 
@@ -186,4 +306,13 @@ pub(crate) async fn children(registry: &dyn BranchRegistry) -> Vec<(String, Stri
         .into_iter()
         .map(|branch| (branch.child.to_string(), branch.label));
     pairs.collect()
+}
+
+/// How the nodes ended, in words.
+pub(crate) fn outcomes(outcome: &GraphOutcome) -> Vec<String> {
+    outcome
+        .nodes
+        .iter()
+        .map(|node| node.outcome.to_string())
+        .collect()
 }

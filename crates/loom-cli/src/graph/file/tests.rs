@@ -1,3 +1,6 @@
+use std::time::Duration;
+
+use loom_graph_executor::Retry;
 use serde_json::json;
 
 use super::*;
@@ -27,6 +30,35 @@ fn a_whole_file_is_read_in_its_own_order() {
         graph.nodes[2].input,
         json!({ "since": "2024-05-06T07:08:09Z", "n": [1, 2.5, true] })
     );
+}
+
+#[test]
+fn how_nodes_are_run_is_read_and_is_no_part_of_what_they_are() {
+    let plain = "[node.a]\ncommand = [\"true\"]\n[node.b]\ncommand = [\"true\"]\n";
+    let text = "[graph]\non_failure = \"fail-fast\"\n\
+         [node.a]\ncommand = [\"true\"]\ntimeout = \"90s\"\nretries = 3\n\
+         [node.b]\ncommand = [\"true\"]\nretries = { max = 1, base = \"500ms\", cap = \"2m\" }\n";
+    let graph = parse(text).unwrap();
+    assert_eq!(graph.on_failure, OnFailure::FailFast);
+    let (seconds, milliseconds) = (Duration::from_secs, Duration::from_millis);
+    let expected = [
+        Policy {
+            timeout: Some(seconds(90)),
+            retry: Some(Retry::attempts(4)),
+        },
+        Policy {
+            timeout: None,
+            retry: Some(Retry::attempts(2).with_backoff(milliseconds(500), seconds(120))),
+        },
+    ];
+    assert_eq!(graph.policies, expected);
+    let plain = parse(plain).unwrap();
+    assert_eq!(plain.policies, [Policy::default(); 2]);
+    assert_eq!(plain.definition().difference(&graph.definition()), None);
+    for same in ["settle-all", "skip-dependents"] {
+        let graph = parse(&format!("[graph]\non_failure = \"{same}\"\n")).unwrap();
+        assert_eq!(graph.on_failure, OnFailure::SettleAll);
+    }
 }
 
 #[test]
@@ -62,17 +94,57 @@ fn what_is_wrong_is_said_with_its_place_and_what_was_expected() {
         (
             format!("{a}timeout = 3\n"),
             "g/graph.toml:3:1",
-            "unknown field `timeout`, expected one of `command`, `after`, `env`, `input`",
+            "`timeout` of node `a`: expected a time above 0, in quotes and with a unit",
         ),
         (
-            format!("{a}retries = 3\n"),
+            format!("{a}timeout = \"0s\"\n"),
+            "g/graph.toml:3:11",
+            "expected a time above 0",
+        ),
+        (
+            format!("{a}timeout = \"3 parsecs\"\n"),
+            "g/graph.toml:3:11",
+            "\"90s\"",
+        ),
+        (
+            format!("{a}retries = -1\n"),
+            "g/graph.toml:3:11",
+            "expected a number from 0 to 1000, or { max = NUMBER",
+        ),
+        (
+            format!("{a}retries = \"3\"\n"),
+            "g/graph.toml:3:11",
+            "expected a number from 0 to 1000",
+        ),
+        (
+            format!("{a}retries = {{ base = \"1s\" }}\n"),
+            "g/graph.toml:3:11",
+            "expected a number from 0 to 1000",
+        ),
+        (
+            format!("{a}retries = {{ max = 3, wait = \"1s\" }}\n"),
+            "g/graph.toml:3:11",
+            "unknown key `wait`: expected `max`, `base` and `cap`",
+        ),
+        (
+            format!("{a}retries = {{ max = 3, base = 1 }}\n"),
+            "g/graph.toml:3:11",
+            "`base` is no time: expected \"500ms\"",
+        ),
+        (
+            format!("{a}retries = {{ max = 3, base = \"1m\", cap = \"1s\" }}\n"),
+            "g/graph.toml:3:11",
+            "`cap` is less than `base`",
+        ),
+        (
+            format!("{a}retry = 3\n"),
             "g/graph.toml:3:1",
-            "unknown field `retries`, expected",
+            "unknown field `retry`, expected one of `command`, `after`, `env`, `input`, `timeout`, `retries`",
         ),
         (
             format!("[graph]\non_failure = \"stop\"\n{a}"),
-            "g/graph.toml:2:1",
-            "unknown field `on_failure`, expected `id` or `limit`",
+            "g/graph.toml:2:14",
+            "`on_failure` is `stop`: expected `settle-all`, `skip-dependents` (the same) or `fail-fast`",
         ),
         (
             format!("[graph]\nlimit = 0\n{a}"),
