@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
 use loom_graph_executor::{GraphManifest, GraphNode, GraphOptions, NodeOutcome, execute_graph};
+use loom_journal::JournalOptions;
 use loom_spi::{
     Append, DispatchError, DispatchRequest, EventStore, ExecutionDispatcher as _, ExecutionOutcome,
     NewEvent, Parent,
@@ -22,6 +23,8 @@ fn runtime(
     let own = Arc::new(OnceLock::<LocalWorkerRuntime>::new());
     let (handle, logs, tally) = (Arc::clone(&own), Arc::clone(store), tally.clone());
     let runtime = LocalWorkerRuntime::builder(Arc::clone(store))
+        // The process that had it is known to have died: nobody waits for its lease to lapse.
+        .journal_options(JournalOptions::default().with_take_over(true))
         .flow("parent", move |flow: FlowContext| {
             let (handle, logs, nodes) = (Arc::clone(&handle), Arc::clone(&logs), nodes.clone());
             async move {

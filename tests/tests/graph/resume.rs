@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use loom_graph_executor::{GraphNode, GraphOptions};
+use loom_journal::JournalOptions;
 use loom_spi::{
     Append, Appended, Capabilities, Delete, Deleted, EventStore, Head, List, ListPage, LogHead,
     Read, ReadPage, StoreError,
@@ -25,6 +26,8 @@ fn runtime(
 ) -> LocalWorkerRuntime {
     let (tally, gate, waiting) = (tally.clone(), Arc::clone(gate), Arc::clone(waiting));
     LocalWorkerRuntime::builder(store)
+        // The process that had it is known to have died: nobody waits for its lease to lapse.
+        .journal_options(JournalOptions::default().with_take_over(true))
         .flow("step", move |flow: FlowContext| {
             let (tally, gate, waiting) = (tally.clone(), Arc::clone(&gate), Arc::clone(&waiting));
             async move {
