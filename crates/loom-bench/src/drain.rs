@@ -2,11 +2,10 @@
 
 mod check;
 mod foreground;
-mod log;
 mod rate;
 mod replay;
 
-use crate::{Failure, Outcome, Settings, stores};
+use crate::{Failure, Outcome, Settings, logs, stores};
 
 const SUITE: &str = "drain";
 
@@ -17,8 +16,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Outcome, Failure> {
     outcome.add(runtime.block_on(rate::rows())?.into());
     outcome.add(runtime.block_on(foreground::rows())?.into());
     let logs = [
-        Some(log::synthetic()),
-        log::real(settings, "loan-applications")?,
+        Some(logs::synthetic()),
+        logs::real(settings, "loan-applications")?,
     ];
     for log in logs.into_iter().flatten() {
         outcome.add(runtime.block_on(replay::rows(&log))?);

@@ -6,9 +6,11 @@
 )]
 
 mod drain;
+mod logs;
 mod plan;
 mod report;
 mod routing;
+mod sqlite;
 mod stores;
 mod timing;
 
@@ -23,6 +25,10 @@ use report::Row;
 struct Settings {
     /// Where real event logs are.
     data: Option<PathBuf>,
+    /// The program of `peers`, which has those that do not fit into this one.
+    peers: Option<PathBuf>,
+    /// How many events a large shard gets.
+    events: Option<u64>,
 }
 
 /// What a suite found.
@@ -62,13 +68,19 @@ const SUITES: &[(&str, Suite)] = &[
     ("plan", |_| Ok(plan::run().into())),
     ("routing", |_| routing::run()),
     ("drain", drain::run),
+    ("sqlite", sqlite::run),
+    (LONG, sqlite::size),
 ];
+
+/// Takes minutes, and gigabytes of disk: `all` leaves it out.
+const LONG: &str = "sqlite-size";
 
 fn main() -> ExitCode {
     let mut json = false;
     let mut wanted = None;
     let mut settings = Settings {
         data: std::env::var_os("LOOM_DATA").map(PathBuf::from),
+        ..Settings::default()
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -77,6 +89,14 @@ fn main() -> ExitCode {
             "--data" => match arguments.next() {
                 Some(folder) => settings.data = Some(folder.into()),
                 None => return usage("--data: which folder?"),
+            },
+            "--peers" => match arguments.next() {
+                Some(program) => settings.peers = Some(program.into()),
+                None => return usage("--peers: which program?"),
+            },
+            "--events" => match arguments.next().map(|number| number.parse()) {
+                Some(Ok(events)) => settings.events = Some(events),
+                _ => return usage("--events: how many?"),
             },
             name if wanted.is_none() && !name.starts_with('-') => wanted = Some(name.to_owned()),
             other => return usage(&format!("unexpected argument `{other}`")),
@@ -87,7 +107,7 @@ fn main() -> ExitCode {
     };
     let suites: Vec<_> = SUITES
         .iter()
-        .filter(|(name, _)| wanted == "all" || wanted == *name)
+        .filter(|(name, _)| (wanted == "all" && *name != LONG) || wanted == *name)
         .collect();
     if suites.is_empty() {
         return usage(&format!("there is no suite `{wanted}`"));
@@ -125,7 +145,7 @@ fn main() -> ExitCode {
 fn usage(problem: &str) -> ExitCode {
     let names: Vec<_> = SUITES.iter().map(|(name, _)| *name).collect();
     eprintln!(
-        "loom-bench: {problem}\nusage: loom-bench {}|all [--json] [--data FOLDER]",
+        "loom-bench: {problem}\nusage: loom-bench {}|all [--json] [--data FOLDER] [--peers PROGRAM] [--events N]",
         names.join("|")
     );
     ExitCode::from(2)

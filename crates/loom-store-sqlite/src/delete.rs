@@ -7,12 +7,13 @@ use crate::failure::Failure;
 use crate::marks;
 use crate::writer::{Transaction, Work};
 
-/// How many events of deleted logs are removed in one transaction, beside what it does anyway.
-const EVENTS_AT_ONCE: usize = 512;
+/// How many events of deleted logs are removed in one transaction, beside what it does anyway. Each may be on a page of its
+/// own, which the transaction then writes too: more than a lone append waits for gladly.
+const EVENTS_AT_ONCE: usize = 32;
 
 pub(crate) const RECLAIM: &str = "
     DELETE FROM events
-    WHERE position IN (SELECT position FROM events WHERE log = ?1 ORDER BY seq LIMIT 512)";
+    WHERE position IN (SELECT position FROM events WHERE log = ?1 ORDER BY seq LIMIT 32)";
 
 impl Work for Delete {
     type Output = Deleted;

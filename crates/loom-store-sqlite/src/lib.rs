@@ -29,6 +29,7 @@ mod space;
 mod staged;
 mod store;
 mod upgrade;
+mod vacuum;
 mod verify;
 mod writer;
 

@@ -29,6 +29,7 @@ pub struct Options {
     pub(crate) readers: usize,
     pub(crate) inline_reads: bool,
     pub(crate) queue: usize,
+    pub(crate) idle_vacuum: Option<Duration>,
     pub(crate) limits: Limits,
     pub(crate) clock: Clock,
 }
@@ -42,6 +43,7 @@ impl Default for Options {
             readers: thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4)),
             inline_reads: true,
             queue: 1024,
+            idle_vacuum: Some(Duration::from_secs(5)),
             limits: Limits::default(),
             clock: Clock::system(),
         }
@@ -95,6 +97,15 @@ impl Options {
     /// taken as the nearest bound. Default 1,024.
     pub fn with_queue(mut self, writes: usize) -> Self {
         self.queue = writes.clamp(1, 1 << 16);
+        self
+    }
+
+    /// After how long without a write by this handle the store begins to give space of deleted logs back to the file
+    /// system, by itself and in small steps: a write that comes meanwhile waits for no more than 16 pages, and a sixteenth
+    /// of the file may stay free for what is stored next. `None`: never, only
+    /// [`release_space`](crate::SqliteStore::release_space) does. Default 5 seconds.
+    pub fn with_idle_vacuum(mut self, after: impl Into<Option<Duration>>) -> Self {
+        self.idle_vacuum = after.into();
         self
     }
 

@@ -52,14 +52,28 @@ impl SqliteStore {
     /// ```
     pub async fn release_space(&self, pages: u32) -> Result<Space, StoreError> {
         // To SQLite none means all.
-        let pages = pages.max(1);
-        self.change_shard(Operation::Delete, Release { pages })
+        self.change_shard(Operation::Delete, Release::new(pages.max(1)))
             .await
     }
 }
 
-struct Release {
+/// Gives pages back.
+pub(crate) struct Release {
+    /// So many at most.
     pages: u32,
+    /// One in so many pages of the file stays free; none when this is 0.
+    reserve: u64,
+}
+
+impl Release {
+    pub(crate) fn new(pages: u32) -> Self {
+        Self { pages, reserve: 0 }
+    }
+
+    /// Lets one in so many pages of the file stay free.
+    pub(crate) fn keeping(self, reserve: u64) -> Self {
+        Self { reserve, ..self }
+    }
 }
 
 impl Work for Release {
@@ -68,11 +82,15 @@ impl Work for Release {
     fn run(&self, transaction: &mut Transaction<'_, '_>) -> Result<Space, Failure> {
         let connection = transaction.connection();
         let before = pragma(connection, "page_count")?;
-        let mut vacuum =
-            connection.prepare(&format!("PRAGMA incremental_vacuum({})", self.pages))?;
-        let mut rows = vacuum.query([])?;
-        // A row for each page.
-        while rows.next()?.is_some() {}
+        let kept = before.checked_div(self.reserve).unwrap_or(0);
+        let free = pragma(connection, "freelist_count")?;
+        let most = u64::from(self.pages).min(free.saturating_sub(kept));
+        if most > 0 {
+            let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({most})"))?;
+            let mut rows = vacuum.query([])?;
+            // A row for each page.
+            while rows.next()?.is_some() {}
+        }
         let pages = pragma(connection, "page_count")?;
         let reclaiming = connection
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM garbage)")?

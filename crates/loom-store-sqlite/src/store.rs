@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use async_trait::async_trait;
@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::file::{self, OpenFile};
 use crate::reader::Reader;
 use crate::readers::{Readers, Size};
+use crate::vacuum::Vacuum;
 use crate::writer::{Work, Writer, closed};
 use crate::{OpenFailure, Options, head, list, read};
 
@@ -32,8 +33,9 @@ pub struct SqliteStore {
     path: PathBuf,
     shard: OnceLock<u16>,
     limits: Limits,
-    writer: Writer,
+    writer: Arc<Writer>,
     readers: Readers,
+    vacuum: Vacuum,
 }
 
 impl SqliteStore {
@@ -94,6 +96,7 @@ impl SqliteStore {
         id: &ExecutionId,
         work: W,
     ) -> Result<W::Output, StoreError> {
+        self.vacuum.wrote(operation);
         let changed = self.writer.change(operation, work).await;
         changed.map_err(|error| self.tell_shard(error.with_execution(id)))
     }
@@ -104,6 +107,7 @@ impl SqliteStore {
         operation: Operation,
         work: W,
     ) -> Result<W::Output, StoreError> {
+        self.vacuum.wrote(operation);
         let changed = self.writer.change(operation, work).await;
         changed.map_err(|error| self.tell_shard(error))
     }
@@ -247,11 +251,17 @@ fn assemble(file: OpenFile, options: &Options) -> std::io::Result<SqliteStore> {
     if let Some(identity) = identity {
         shard.get_or_init(|| identity.shard);
     }
+    let writer = Arc::new(Writer::start(writer, beside, options)?);
+    let vacuum = match options.idle_vacuum {
+        Some(quiet) => Vacuum::start(Arc::downgrade(&writer), quiet)?,
+        None => Vacuum::none(),
+    };
     Ok(SqliteStore {
         path,
         shard,
         limits: options.limits,
-        writer: Writer::start(writer, beside, options)?,
+        writer,
+        vacuum,
         readers: Readers::start(threads, at_once)?,
     })
 }

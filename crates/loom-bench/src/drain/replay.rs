@@ -9,7 +9,7 @@ use loom_sharded_store::{DrainOptions, ShardedStore};
 use loom_spi::{Append, Event, EventStore, EventStoreExt as _, ExecutionId, List};
 
 use super::SUITE;
-use super::log::{Log, Logged};
+use crate::logs::{Log, Logged};
 use crate::report::{Row, Target};
 use crate::stores::{self, Store, memory};
 use crate::timing::Ratio;

@@ -26,7 +26,9 @@ const PAGE: usize = 512;
 /// Families that are looked at and removed at a time.
 const AT_ONCE: usize = 8;
 /// Pages that a shard gives back at a time: what a write may wait for.
-const PAGES: u32 = 64;
+const PAGES: u32 = 16;
+/// How many times as long as a removal or a step took to rest after it, so that others get most of the time.
+const REST: u32 = 3;
 
 #[derive(Clone, Default, Serialize)]
 struct Report {
@@ -196,6 +198,7 @@ impl Retention<'_> {
             if let Some(pace) = &self.pace {
                 pace.lock().await.tick().await;
             }
+            let started = Instant::now();
             if member.has_branches
                 && let Some(registry) = store.capabilities().branches
             {
@@ -210,6 +213,7 @@ impl Retention<'_> {
                     Err(error) => return Err(error.into()),
                 }
             }
+            tokio::time::sleep(started.elapsed() * REST).await;
         }
         let mut report = self.report.lock().await;
         report.executions += removed.0;
@@ -227,7 +231,7 @@ impl Retention<'_> {
         Ok(())
     }
 
-    /// Gives the space of a shard back, and rests as long as it worked, so that others get at least every other turn.
+    /// Gives the space of a shard back, and rests after each step.
     async fn release(&self, shard: u16, store: &Arc<SqliteStore>) -> Result<(), Failure> {
         loop {
             let started = Instant::now();
@@ -246,7 +250,7 @@ impl Retention<'_> {
             if !space.reclaiming && (space.free == 0 || space.released == 0) {
                 return Ok(());
             }
-            tokio::time::sleep(started.elapsed()).await;
+            tokio::time::sleep(started.elapsed() * REST).await;
         }
     }
 }

@@ -1,7 +1,10 @@
 //! What deleted logs were on is given back, in small steps, and nothing else goes.
 
+use std::time::Duration;
+
 use loom_spi::{Append, Delete, EventStore, ExecutionId, NewEvent, Read};
 use loom_store_sqlite::{Options, SqliteStore, verify};
+use rusqlite::Connection;
 
 fn id(n: u32) -> ExecutionId {
     ExecutionId::new(format!("order-{n}")).unwrap()
@@ -59,4 +62,51 @@ async fn a_file_becomes_shorter_page_by_page_after_logs_were_deleted() {
     assert_eq!(page.events.len(), 30);
     let append = Append::new(id(39), 30, vec![NewEvent::new("step", "")]);
     store.append(append).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_nobody_writes_to_gives_space_back_by_itself_and_keeps_some() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shard.db");
+    let options = Options::new().with_idle_vacuum(Duration::from_millis(1));
+    let store = SqliteStore::create(&path, options).await.unwrap();
+    for n in 0..40 {
+        let append = Append::new(id(n), 0, vec![NewEvent::new("step", vec![7; 900]); 30]);
+        store.append(append).await.unwrap();
+    }
+    let looker = Connection::open(&path).unwrap();
+    let pragma = |name: &str| -> i64 {
+        let sql = format!("PRAGMA {name}");
+        looker.query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    let before = pragma("page_count");
+    for n in 0..36 {
+        store.delete(Delete::new(id(n))).await.unwrap();
+    }
+    // It is the thread of the store that gets there; a test that waits forever is ended from outside.
+    while pragma("page_count") > before / 4 || pragma("freelist_count") > before / 16 {
+        tokio::task::yield_now().await;
+    }
+    let page = store.read(Read::new(id(39), 0, 100)).await.unwrap();
+    assert_eq!(page.events.len(), 30);
+    store.close().await.unwrap();
+    assert_eq!(verify(&path).unwrap().problems, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_store_that_was_told_not_to_gives_back_nothing_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shard.db");
+    let options = Options::new().with_idle_vacuum(None);
+    let store = SqliteStore::create(&path, options).await.unwrap();
+    let append = Append::new(id(0), 0, vec![NewEvent::new("step", vec![7; 900]); 100]);
+    store.append(append).await.unwrap();
+    store.delete(Delete::new(id(0))).await.unwrap();
+    // One page a call, until all events are reclaimed: everything else that becomes free stays.
+    let mut space = store.release_space(1).await.unwrap();
+    while space.reclaiming {
+        space = store.release_space(1).await.unwrap();
+    }
+    assert!(space.free > 10, "{space:?}");
+    store.close().await.unwrap();
 }

@@ -11,19 +11,19 @@ use crate::{Failure, Settings};
 
 /// The events of many executions, by time.
 #[derive(Debug)]
-pub(super) struct Log {
-    pub(super) name: String,
-    pub(super) events: Vec<Logged>,
+pub(crate) struct Log {
+    pub(crate) name: String,
+    pub(crate) events: Vec<Logged>,
 }
 
 #[derive(Debug)]
-pub(super) struct Logged {
-    pub(super) execution: ExecutionId,
-    pub(super) event: NewEvent,
+pub(crate) struct Logged {
+    pub(crate) execution: ExecutionId,
+    pub(crate) event: NewEvent,
 }
 
 impl Logged {
-    pub(super) fn at(&self) -> i64 {
+    pub(crate) fn at(&self) -> i64 {
         self.event.recorded_at.as_millis()
     }
 }
@@ -38,11 +38,9 @@ struct Line {
 }
 
 /// A real log, if somebody said where it is.
-pub(super) fn real(settings: &Settings, name: &str) -> Result<Option<Log>, Failure> {
+pub(crate) fn real(settings: &Settings, name: &str) -> Result<Option<Log>, Failure> {
     let Some(folder) = &settings.data else {
-        eprintln!(
-            "SKIPPED: the replay of {name}: neither --data nor LOOM_DATA names a folder with it"
-        );
+        eprintln!("SKIPPED: {name}: neither --data nor LOOM_DATA names a folder with it");
         return Ok(None);
     };
     let path = folder.join(format!("{name}.jsonl.gz"));
@@ -71,7 +69,7 @@ pub(super) fn real(settings: &Settings, name: &str) -> Result<Option<Log>, Failu
 
 /// A log of the same shape: executions begin all the time, have about twenty events, most are over within days,
 /// and a few last for weeks.
-pub(super) fn synthetic() -> Log {
+pub(crate) fn synthetic() -> Log {
     const EXECUTIONS: u64 = 4_000;
     const DAYS: u64 = 166;
     let hour = 3_600_000;
