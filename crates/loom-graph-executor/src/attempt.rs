@@ -2,7 +2,7 @@
 
 use std::future::{pending, poll_fn};
 use std::mem;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -77,30 +77,27 @@ where
     D: ExecutionDispatcher + ?Sized,
     R: BranchRegistry + ?Sized,
 {
-    let Job {
-        number,
-        lineage,
-        request,
-        dispatcher,
-        timeout,
-    } = job;
-    let id = request.id.clone();
+    // Used where it lies, and what is seldom needed is boxed: this is a future for each node, and is moved once.
+    let id = job.request.id.clone();
     if let Some(logs) = context.logs
-        && let Err(error) = check_free(logs, context.registry, &lineage).await
+        && let Err(error) = Box::pin(check_free(logs, context.registry, &job.lineage)).await
     {
         return Ended::Error(error);
     }
     if context.stop.reason().is_some() {
         return Ended::NotBegun;
     }
-    if let Err(error) = context.registry.record_lineage(lineage).await {
+    if let Err(error) = context.registry.record_lineage(job.lineage).await {
         return Ended::Error(no_branch(id, error));
     }
-    let mut dispatch = match &dispatcher {
-        Some(dispatcher) => dispatcher.dispatch(request),
-        None => context.dispatcher.dispatch(request),
+    let mut dispatch = match &job.dispatcher {
+        Some(dispatcher) => dispatcher.dispatch(job.request),
+        None => context.dispatcher.dispatch(job.request),
     };
-    let mut deadline = timeout.and_then(|timeout| Some(context.timer?.sleep(timeout)));
+    let mut deadline = match (job.timeout, context.timer) {
+        (Some(timeout), Some(timer)) => Some((timeout, timer.sleep(timeout))),
+        _ => None,
+    };
     let interrupted = poll_fn(|cx| {
         if let Poll::Ready(result) = dispatch.as_mut().poll(cx) {
             return Poll::Ready(Err(result));
@@ -108,22 +105,24 @@ where
         if let Some(reason) = context.stop.reason() {
             return Poll::Ready(Ok(reason.to_owned()));
         }
-        let late = deadline.as_mut().map(|deadline| deadline.as_mut().poll(cx));
-        if let (Some(Poll::Ready(())), Some(timeout)) = (late, timeout) {
-            context.timed_out.add(number);
-            return Poll::Ready(Ok(timed_out_reason(timeout)));
+        if let Some((timeout, deadline)) = &mut deadline
+            && deadline.as_mut().poll(cx).is_ready()
+        {
+            context.timed_out.add(job.number);
+            return Poll::Ready(Ok(timed_out_reason(*timeout)));
         }
         Poll::Pending
     });
     let result = match interrupted.await {
         Err(result) => result,
         Ok(reason) => {
-            let cancel = |request| match &dispatcher {
+            let request = CancelRequest::new(id, reason);
+            let cancel = |request| match &job.dispatcher {
                 Some(dispatcher) => dispatcher.cancel(request),
                 None => context.dispatcher.cancel(request),
             };
-            let asking = ask_to_cancel(cancel, CancelRequest::new(id, reason), context.timer);
-            match select(dispatch.as_mut(), pin!(asking)).await {
+            let asking = Box::pin(ask_to_cancel(cancel, request, context.timer));
+            match select(dispatch.as_mut(), asking).await {
                 Either::Left((result, _)) => result,
                 Either::Right((never, _)) => match never {},
             }
