@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
 
 pub mod chaos;
+pub mod flows;
 pub mod stores;

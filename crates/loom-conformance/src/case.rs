@@ -3,9 +3,10 @@
 use futures_util::future::BoxFuture;
 
 use crate::context::{Cx, RegistryCx};
+use crate::dispatcher::DispatchCx;
 use crate::outcome::Verdict;
 
-/// One behaviour that a store has to show.
+/// One behaviour that a store, a registry or a dispatcher has to show.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     group: &'static str,
@@ -19,6 +20,7 @@ pub(crate) enum Run {
     Store(fn(Cx) -> BoxFuture<'static, Verdict>),
     /// Needs a branch registry only, standing alone or part of a store.
     Registry(fn(RegistryCx) -> BoxFuture<'static, Verdict>),
+    Dispatcher(fn(DispatchCx) -> BoxFuture<'static, Verdict>),
 }
 
 impl Case {
@@ -60,6 +62,12 @@ pub fn cases() -> Vec<Case> {
 #[must_use]
 pub fn registry_cases() -> Vec<Case> {
     crate::__registry_suites!(__list())
+}
+
+/// Every case for a dispatcher.
+#[must_use]
+pub fn dispatcher_cases() -> Vec<Case> {
+    crate::__dispatcher_suites!(__list())
 }
 
 #[cfg(test)]

@@ -104,6 +104,18 @@ macro_rules! __registry_suites {
     };
 }
 
+/// The suites of a dispatcher, handed to another macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __dispatcher_suites {
+    ($then:ident ($($args:tt)*)) => {
+        $crate::$then! { ($($args)*)
+            [dispatching __dispatching]
+            [dispatch_cancellation __dispatch_cancellation]
+        }
+    };
+}
+
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __list {
@@ -169,6 +181,27 @@ macro_rules! branch_registry {
             use super::*;
 
             $crate::__registry_suites! { __tests(branch_registry $factory) }
+        }
+    };
+}
+
+/// Makes a test of every case for a dispatcher, in a module of the given name.
+///
+/// The second argument is an expression that makes a [`DispatcherFactory`](crate::DispatcherFactory); it is evaluated once
+/// for each test. Which flows the dispatchers have to know stands at [`DispatcherSubject`](crate::DispatcherSubject).
+///
+/// ```ignore
+/// loom_conformance::dispatcher!(local, || async { Ok(DispatcherSubject::new(store, first, second, runs)) });
+/// ```
+#[macro_export]
+macro_rules! dispatcher {
+    ($name:ident, $factory:expr $(,)?) => {
+        #[cfg(test)]
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $crate::__dispatcher_suites! { __tests(dispatcher $factory) }
         }
     };
 }

@@ -13,9 +13,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::case::{Case, Run};
 use crate::context::{Cx, RegistryCx, Spares};
+use crate::dispatcher::{DispatchCx, DispatcherFactory};
 use crate::factory::{RegistryFactory, StoreFactory, Subject};
 use crate::outcome::{Stop, Verdict};
-use crate::{CaseReport, Effort, Outcome, cases, registry_cases};
+use crate::{CaseReport, Effort, Outcome, cases, dispatcher_cases, registry_cases};
 
 /// How long a runtime may take to end after its case: what hangs longer is left behind.
 const WIND_DOWN: Duration = Duration::from_secs(5);
@@ -63,6 +64,35 @@ pub fn run_registry_case(factory: &Arc<dyn RegistryFactory>, case: &Case) -> Cas
     report(case, &factory.effort(), body, |outcome| outcome)
 }
 
+/// Runs every case of a dispatcher, as [`run_store`] does for a store.
+pub fn run_dispatcher(
+    factory: Arc<dyn DispatcherFactory>,
+    progress: impl FnMut(&CaseReport),
+) -> Vec<CaseReport> {
+    let run = |case: &Case| run_dispatcher_case(&factory, case);
+    run_all(&dispatcher_cases(), &run, progress)
+}
+
+/// Runs one case of [`dispatcher_cases`] against new dispatchers; any other case fails.
+///
+/// Blocks. May be called from anywhere.
+#[must_use]
+pub fn run_dispatcher_case(factory: &Arc<dyn DispatcherFactory>, case: &Case) -> CaseReport {
+    let body = attempt_dispatcher(Arc::clone(factory), *case);
+    report(case, &factory.effort(), body, |outcome| outcome)
+}
+
+async fn attempt_dispatcher(factory: Arc<dyn DispatcherFactory>, case: Case) -> Outcome {
+    let Run::Dispatcher(run) = case.run else {
+        return failed("the case is not about a dispatcher".to_owned());
+    };
+    let effort = factory.effort();
+    match guarded(async move { factory.create().await }).await {
+        Ok(subject) => judged(run(DispatchCx::new(subject, effort))).await,
+        Err(message) => failed(format!("the dispatchers could not be made: {message}")),
+    }
+}
+
 /// Makes a store, runs the case, cleans up.
 async fn attempt(factory: Arc<dyn StoreFactory>, case: Case) -> Outcome {
     let spares = Spares::new(Arc::clone(&factory));
@@ -95,6 +125,7 @@ async fn verdict(run: Run, cx: Cx) -> Outcome {
             Ok(registry) => judged(run(RegistryCx::new(registry, *cx.effort()))).await,
             Err(stop) => stopped(stop),
         },
+        Run::Dispatcher(_) => failed("the case needs a dispatcher, not a store".to_owned()),
     }
 }
 

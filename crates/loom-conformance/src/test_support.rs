@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use crate::{
-    Case, CaseReport, Outcome, RegistryFactory, StoreFactory, cases, registry_cases, run_case,
-    run_registry_case,
+    Case, CaseReport, DispatcherFactory, Outcome, RegistryFactory, StoreFactory, cases,
+    dispatcher_cases, registry_cases, run_case, run_dispatcher_case, run_registry_case,
 };
 
 /// One test of `event_store!`.
@@ -25,6 +25,17 @@ pub fn branch_registry(factory: impl RegistryFactory, group: &str, name: &str) {
     let factory: Arc<dyn RegistryFactory> = Arc::new(factory);
     judge(&registry_cases(), group, name, |case| {
         run_registry_case(&factory, case)
+    });
+}
+
+/// One test of `dispatcher!`.
+///
+/// # Panics
+/// When the case fails.
+pub fn dispatcher(factory: impl DispatcherFactory, group: &str, name: &str) {
+    let factory: Arc<dyn DispatcherFactory> = Arc::new(factory);
+    judge(&dispatcher_cases(), group, name, |case| {
+        run_dispatcher_case(&factory, case)
     });
 }
 

@@ -75,7 +75,7 @@ fn kill_again_and_again(what: &str, rounds: u64) {
         graphs += 1;
         let id = format!("{what}-{graphs}");
         loop {
-            let mut node = world.start(what, &id);
+            let mut node = world.start_mortal(what, &id);
             // After so many lines; beyond what is left to say, it gets to its end.
             let mut lines = rng.usize(0..EFFECTS + 4);
             let mut end = None;
@@ -94,7 +94,7 @@ fn kill_again_and_again(what: &str, rounds: u64) {
             kills += 1;
             let before = Before::look(&world, &id);
             // Whoever follows is killed in turn, or ends the graph.
-            let mut next = world.start(what, &id);
+            let mut next = world.start_mortal(what, &id);
             if rng.bool() && kills < rounds {
                 for _ in 0..rng.usize(0..6) {
                     next.line();
@@ -157,4 +157,22 @@ fn the_same_graph_runs_with_each_node_in_a_process_of_its_own() {
     processes.sort();
     processes.dedup();
     assert_eq!(processes.len(), 8, "a process for each node");
+}
+
+#[test]
+fn three_branches_run_at_once_in_three_processes_as_three_executions() {
+    let world = World::new();
+    let end = world.start("meet", "incident-42").end();
+    let mut processes: Vec<&str> = end.strip_prefix("ended ").unwrap().split(' ').collect();
+    processes.sort_unstable();
+    processes.dedup();
+    assert_eq!(processes.len(), 3, "{end}");
+    let children = world.children("incident-42");
+    assert_eq!(children.len(), 3);
+    for child in children {
+        let recorded = world.recorded(&child);
+        assert!(recorded.closed);
+        assert_eq!(recorded.effects, ["meet"]);
+    }
+    assert!(world.effects().values().all(|count| *count == 1));
 }

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod crashes;
 #[cfg(test)]
+mod dispatchers;
+#[cfg(test)]
 mod rivals;
 #[cfg(test)]
 mod world;

@@ -13,14 +13,14 @@ const FLOW: &str = "ended 15";
 #[test]
 fn e12_a_worker_that_was_paused_while_another_took_over_wakes_up_and_starts_no_more_effects() {
     let world = World::new();
-    let mut zombie = world.start("flow", "order-7");
+    let mut zombie = world.start_mortal("flow", "order-7");
     zombie.wait_for("halfway");
     let before = world.recorded("order-7");
     assert_eq!(before.effects.len(), 3);
     zombie.pause(&world);
 
     // It waits until the lease has lapsed, and gets past the place where the first one waits.
-    let mut successor = world.start("flow", "order-7");
+    let mut successor = world.start_mortal("flow", "order-7");
     successor.wait_for("halfway");
     successor.say("go");
     assert_eq!(successor.end(), FLOW);
@@ -44,10 +44,10 @@ fn e12_a_worker_that_was_paused_while_another_took_over_wakes_up_and_starts_no_m
 #[test]
 fn e12_a_worker_that_wakes_up_while_the_other_one_runs_is_told() {
     let world = World::new();
-    let mut zombie = world.start("flow", "order-7");
+    let mut zombie = world.start_mortal("flow", "order-7");
     zombie.wait_for("halfway");
     zombie.pause(&world);
-    let mut successor = world.start("flow", "order-7");
+    let mut successor = world.start_mortal("flow", "order-7");
     successor.wait_for("halfway");
     zombie.signal(Signal::CONT);
     zombie.say("go");
@@ -82,9 +82,9 @@ fn e24_of_two_processes_that_run_the_same_graph_each_effect_happens_once_and_bot
 #[test]
 fn e24_when_the_first_of_two_processes_is_killed_the_second_one_ends_what_it_ran() {
     let world = World::new();
-    let mut first = world.start("flow", "order-7");
+    let mut first = world.start_mortal("flow", "order-7");
     first.wait_for("halfway");
-    let mut second = world.start("flow", "order-7");
+    let mut second = world.start_mortal("flow", "order-7");
     // It cannot have begun: the first one holds the lease.
     second.say("go");
     first.kill();

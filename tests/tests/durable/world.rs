@@ -53,9 +53,19 @@ impl World {
         self.folder.path()
     }
 
-    /// Starts a process: `graph`, `spread` or `flow`.
+    /// Starts a process that others cannot follow soon: `graph`, `spread`, `meet` or `flow`.
     pub(crate) fn start(&self, what: &str, id: &str) -> Node {
+        self.start_with(what, id, Duration::from_secs(60))
+    }
+
+    /// Starts a process whose leases lapse soon, so that whoever follows it need not wait for long.
+    pub(crate) fn start_mortal(&self, what: &str, id: &str) -> Node {
+        self.start_with(what, id, Duration::from_millis(150))
+    }
+
+    fn start_with(&self, what: &str, id: &str, lease: Duration) -> Node {
         let mut child = Command::new(env!("CARGO_BIN_EXE_loom-durable-node"))
+            .env("LOOM_DURABLE_LEASE_MS", lease.as_millis().to_string())
             .arg(what)
             .arg(self.path())
             .arg(id)

@@ -11,6 +11,8 @@ pub(crate) mod churn;
 pub(crate) mod comparisons;
 pub(crate) mod concurrency;
 pub(crate) mod delete;
+pub(crate) mod dispatch_cancellation;
+pub(crate) mod dispatching;
 pub(crate) mod durability;
 pub(crate) mod epoch_races;
 pub(crate) mod epochs;

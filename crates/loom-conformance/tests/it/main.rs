@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod broken;
 #[cfg(test)]
+mod dispatchers;
+#[cfg(test)]
 mod durable;
 #[cfg(test)]
 mod losses;

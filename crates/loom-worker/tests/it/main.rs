@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod cancelling;
 #[cfg(test)]
+mod conformance;
+#[cfg(test)]
 mod instances;
 #[cfg(test)]
 mod joining;

@@ -59,7 +59,7 @@ struct State {
 
 #[derive(Debug)]
 pub(crate) struct TestPlatform {
-    store: Arc<dyn EventStore>,
+    worker: LocalWorkerRuntime,
     /// How often the flow `count` ran its effect.
     pub(crate) effects: Counter,
     /// Lets slow instances begin.
@@ -71,16 +71,24 @@ pub(crate) struct TestPlatform {
 
 impl TestPlatform {
     pub(crate) fn new(store: Arc<dyn EventStore>, boots: &[Boot]) -> Self {
-        let state = State {
-            boots: boots.iter().copied().collect(),
-            ..State::default()
+        let effects = Counter::default();
+        let worker = worker(store, &effects);
+        let platform = Self {
+            effects,
+            ..Self::running(worker)
         };
+        platform.state().boots.extend(boots);
+        platform
+    }
+
+    /// One whose instances run the flows of this runtime.
+    pub(crate) fn running(worker: LocalWorkerRuntime) -> Self {
         Self {
-            store,
+            worker,
             effects: Counter::default(),
             go: Arc::new(Notify::new()),
             late: Arc::default(),
-            state: Mutex::new(state),
+            state: Mutex::default(),
         }
     }
 
@@ -110,43 +118,12 @@ impl TestPlatform {
         self.state().calls.clone()
     }
 
-    /// The instance's process: one flow that has an effect, one that fails, one that never ends.
-    fn worker(&self) -> LocalWorkerRuntime {
-        let effects = self.effects.clone();
-        LocalWorkerRuntime::builder(Arc::clone(&self.store))
-            .flow("count", move |flow: FlowContext| {
-                let effects = effects.clone();
-                async move {
-                    let count = flow.effect("count", |_| async move {
-                        effects.tick();
-                        Ok::<_, std::io::Error>(1_u32)
-                    });
-                    Ok(count.await?)
-                }
-            })
-            .flow("sum", |flow: FlowContext| async move {
-                let mut sum: u32 = 0;
-                for upstream in flow.upstream() {
-                    sum += flow.upstream_output::<u32>(&upstream.key)?;
-                }
-                Ok(sum)
-            })
-            .flow("panic", |_| async {
-                panic!("out of paper") as Result<(), _>
-            })
-            .flow("wait", |_| async {
-                std::future::pending::<()>().await;
-                Ok(())
-            })
-            .build()
-    }
-
     fn start(
         &self,
         instance: &Instance,
         when: Boot,
     ) -> JoinHandle<Result<ExecutionOutcome, DispatchError>> {
-        let (worker, go) = (self.worker(), Arc::clone(&self.go));
+        let (worker, go) = (self.worker.clone(), Arc::clone(&self.go));
         let late = Arc::clone(&self.late);
         let assignment = Assignment {
             execution: instance.execution.clone(),
@@ -166,6 +143,37 @@ impl TestPlatform {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
+}
+
+/// The instance's process: one flow that has an effect, one that fails, one that never ends.
+fn worker(store: Arc<dyn EventStore>, effects: &Counter) -> LocalWorkerRuntime {
+    let effects = effects.clone();
+    LocalWorkerRuntime::builder(store)
+        .flow("count", move |flow: FlowContext| {
+            let effects = effects.clone();
+            async move {
+                let count = flow.effect("count", |_| async move {
+                    effects.tick();
+                    Ok::<_, std::io::Error>(1_u32)
+                });
+                Ok(count.await?)
+            }
+        })
+        .flow("sum", |flow: FlowContext| async move {
+            let mut sum: u32 = 0;
+            for upstream in flow.upstream() {
+                sum += flow.upstream_output::<u32>(&upstream.key)?;
+            }
+            Ok(sum)
+        })
+        .flow("panic", |_| async {
+            panic!("out of paper") as Result<(), _>
+        })
+        .flow("wait", |_| async {
+            std::future::pending::<()>().await;
+            Ok(())
+        })
+        .build()
 }
 
 fn error(kind: PlatformErrorKind, message: &str) -> PlatformError {

@@ -3,17 +3,15 @@
 //!
 //! - `loom-durable-node graph FOLDER ID` runs a graph, its nodes in this process.
 //! - `loom-durable-node spread FOLDER ID` runs the same graph, each node in a process of its own.
+//! - `loom-durable-node meet FOLDER ID` runs a graph of three nodes, each in a process of its own, that wait for each other.
 //! - `loom-durable-node flow FOLDER ID` runs one execution that waits, halfway, for a line on stdin.
 //! - `loom-durable-node instance FOLDER` runs the execution that its environment names.
 //!
 //! Each effect appends a line to the file `effects` of the folder before it is recorded. What is told on stdout: a
 //! line for each effect, and at the end `ended` with the outcome, or `error` with what was in the way.
 
-mod flows;
-
 use std::env;
 use std::error::Error;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -26,7 +24,7 @@ use loom_spi::{
 use loom_store_sqlite::{Options, SqliteStore};
 use loom_worker::{Assignment, InstanceOptions, InstanceWorkerRuntime, OsProcess};
 
-use self::flows::{LEASE, worker};
+use loom_tests::flows::{lease, say, worker};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -53,41 +51,43 @@ fn main() -> ExitCode {
     code
 }
 
-/// Tells whoever started this process, who may be gone.
-fn say(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
-}
-
 async fn work() -> Result<String> {
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match *args {
         ["graph", folder, id] => {
             let store = open(folder).await?;
-            let runtime = worker(Arc::clone(&store), folder);
-            graph(&runtime, &*store, ExecutionId::new(id)?).await
+            let runtime = worker(Arc::clone(&store), Path::new(folder));
+            graph(&runtime, &*store, ExecutionId::new(id)?, nodes()).await
         }
         ["spread", folder, id] => {
             let store = open(folder).await?;
             let runtime = processes(Arc::clone(&store), folder)?;
-            graph(&runtime, &*store, ExecutionId::new(id)?).await
+            graph(&runtime, &*store, ExecutionId::new(id)?, nodes()).await
+        }
+        ["meet", folder, id] => {
+            let store = open(folder).await?;
+            let runtime = processes(Arc::clone(&store), folder)?;
+            graph(&runtime, &*store, ExecutionId::new(id)?, meeting()).await
         }
         ["flow", folder, id] => {
-            let runtime = worker(open(folder).await?, folder);
+            let runtime = worker(open(folder).await?, Path::new(folder));
             let request = DispatchRequest::new(ExecutionId::new(id)?, "halfway");
             text(runtime.dispatch(request).await)
         }
         ["instance", folder] => {
-            let runtime = worker(open(folder).await?, folder);
+            let runtime = worker(open(folder).await?, Path::new(folder));
             text(runtime.run_assigned(&Assignment::from_env()?).await)
         }
-        _ => Err("expected: graph|spread|flow FOLDER ID, or: instance FOLDER".into()),
+        _ => Err("expected: graph|spread|meet|flow FOLDER ID, or: instance FOLDER".into()),
     }
 }
 
 async fn open(folder: &str) -> Result<Arc<dyn EventStore>> {
     let file = Path::new(folder).join("store.db");
-    Ok(Arc::new(SqliteStore::open(file, Options::new()).await?))
+    // Many processes at once wait for each other.
+    let options = Options::new().with_busy_timeout(Duration::from_secs(60));
+    Ok(Arc::new(SqliteStore::open(file, options).await?))
 }
 
 fn processes(store: Arc<dyn EventStore>, folder: &str) -> Result<InstanceWorkerRuntime<OsProcess>> {
@@ -98,7 +98,7 @@ fn processes(store: Arc<dyn EventStore>, folder: &str) -> Result<InstanceWorkerR
         command
     });
     let options = InstanceOptions::default()
-        .with_lease(LEASE)
+        .with_lease(lease())
         .with_observe(Duration::from_millis(20));
     Ok(InstanceWorkerRuntime::new(store, platform, options))
 }
@@ -122,15 +122,22 @@ fn nodes() -> Vec<GraphNode> {
     ]
 }
 
+/// Nodes that wait for each other, so that they have to run at the same time.
+fn meeting() -> Vec<GraphNode> {
+    let node = |key| GraphNode::new(key, "meet");
+    ["metrics", "logs", "queries"].map(node).to_vec()
+}
+
 async fn graph(
     dispatcher: &dyn ExecutionDispatcher,
     store: &dyn EventStore,
     parent: ExecutionId,
+    nodes: Vec<GraphNode>,
 ) -> Result<String> {
     let registry = store.capabilities().branches;
     let registry = registry.ok_or("the store keeps no lineage")?;
     let options = GraphOptions::new(parent).with_limit(LIMIT);
-    let outcome = execute_graph(dispatcher, registry, nodes(), options).await?;
+    let outcome = execute_graph(dispatcher, registry, nodes, options).await?;
     let mut outputs = Vec::new();
     for node in outcome.nodes {
         match node.outcome {
