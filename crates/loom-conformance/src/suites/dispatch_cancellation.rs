@@ -32,7 +32,7 @@ async fn cancel(cx: &DispatchCx, id: &ExecutionId) -> Result<Cancellation, Stop>
 
 async fn dropping_a_dispatch_stops_waiting_and_not_the_execution(cx: DispatchCx) -> Verdict {
     for round in 0..cx.effort.rounds {
-        let id = id(&format!("order-{round}"))?;
+        let id = id(format!("order-{round}"))?;
         let request = request(&id, "echo").with_input("7");
         {
             // Some rounds get further than others before they are dropped.

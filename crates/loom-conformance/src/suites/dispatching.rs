@@ -111,7 +111,7 @@ async fn what_has_ended_is_returned_and_not_run_again(cx: DispatchCx) -> Verdict
 /// Dispatches one id from several tasks at once, each on the dispatcher that `on` picks.
 async fn raced(cx: &DispatchCx, on: impl Fn(usize) -> usize) -> Verdict {
     for round in 0..cx.effort.rounds.min(3) {
-        let id = id(&format!("order-{round}"))?;
+        let id = id(format!("order-{round}"))?;
         let outcomes = race(cx.effort.racers, |racer| {
             let dispatchers = [&cx.first, &cx.second];
             let dispatcher = Arc::clone(dispatchers[on(racer)]);
@@ -165,7 +165,7 @@ async fn executions_that_run_at_once_get_each_its_own_outcome(cx: DispatchCx) ->
     let outcomes = race(racers, |racer| {
         let dispatcher = Arc::clone(&cx.first);
         async move {
-            let id = ExecutionId::new(&format!("order-{racer}"));
+            let id = ExecutionId::new(format!("order-{racer}"));
             let id = id.map_err(Stop::from)?;
             let request = request(&id, "echo").with_input(racer.to_string());
             Ok::<_, Stop>((racer, dispatched(&dispatcher, request).await?))
