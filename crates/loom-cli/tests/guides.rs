@@ -121,6 +121,15 @@ fn fork_and_join() {
     });
 }
 
+#[test]
+fn a_process_for_each_branch() {
+    check("processes.md", |bench| {
+        let guide = fs::read_to_string(root().join("docs/guides/processes.md")).unwrap();
+        let graph = guide.split("```toml\n").nth(1).unwrap();
+        bench.write("graph.toml", graph.split("```").next().unwrap());
+    });
+}
+
 /// The front page shows the demo. Its folder and the name of the program are all that may differ.
 #[test]
 fn the_front_page_shows_what_the_demo_prints() {

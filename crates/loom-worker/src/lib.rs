@@ -12,6 +12,11 @@ mod open;
 mod platforms;
 mod running;
 
+/// The guide's code.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/first-flow.md")]
+mod first_flow {}
+
 pub use context::{FlowContext, InputError};
 pub use flow::FlowError;
 pub use instance::{
