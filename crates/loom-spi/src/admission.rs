@@ -258,6 +258,8 @@ impl RecordState {
         );
         if here == 0 {
             Ok(ImportAdmission::Stage)
+        } else if there == 0 {
+            Ok(ImportAdmission::Join)
         } else if here < there {
             Err(StoreErrorKind::RecordConflict {
                 reason: format!("the log here has {here} events, the imported one {there}"),
@@ -296,6 +298,9 @@ pub enum ImportAdmission {
     Stage,
     /// Compare its events with the same ones of the log that is here, and change nothing but the fence.
     Compare,
+    /// It has no log, and a log is here, which stays: take over the higher fence token, and the branches that are
+    /// not here.
+    Join,
 }
 
 #[cfg(test)]
@@ -456,18 +461,20 @@ mod tests {
 
     fn import(events: u64) -> Import {
         let at = Timestamp::from_millis(0);
-        let head = LogHead::new(events, ExecutionState::Open, at, at).with_sealed(true);
+        let head = (events > 0)
+            .then(|| LogHead::new(events, ExecutionState::Open, at, at).with_sealed(true));
         let events = (0..events)
             .map(|sequence| Event::from_new(sequence, NewEvent::new("k", "").recorded_at(at)));
         Import::new(
             id(),
-            SealedRecord::new(Some(head), None, vec![]),
+            SealedRecord::new(head, None, vec![]),
             events.collect(),
         )
     }
 
     #[test]
-    fn an_import_is_staged_where_no_log_is_and_compared_with_one_at_least_as_long() {
+    fn an_import_is_staged_where_no_log_is_compared_with_one_at_least_as_long_and_joined_when_it_has_none()
+     {
         let admit = |state: RecordState| state.admit_import(&import(2), false);
         assert_eq!(admit(RecordState::new()), Ok(ImportAdmission::Stage));
         assert_eq!(
@@ -486,6 +493,16 @@ mod tests {
             admit(log(1, ExecutionState::Open)),
             Err(StoreErrorKind::RecordConflict { .. })
         ));
+        assert_eq!(
+            log(1, ExecutionState::Open).admit_import(&import(0), false),
+            Ok(ImportAdmission::Join)
+        );
+        assert_eq!(
+            log(1, ExecutionState::Open)
+                .with_sealed(true)
+                .admit_import(&import(0), false),
+            Err(StoreErrorKind::Sealed)
+        );
         assert_eq!(
             admit(log(2, ExecutionState::Open).with_sealed(true)),
             Err(StoreErrorKind::Sealed)

@@ -54,7 +54,9 @@ pub trait Relocation: Send + Sync {
     /// - Where the record here has no log, the import is merged into it: the highest fence token of the two
     ///   counts, and the branches of the import come before those that only are here.
     /// - Where a log is here that starts with the imported one, the parts are compared with it and the log
-    ///   and lineage stay as they are; the fence is raised to the import's.
+    ///   and lineage stay as they are, since they came with that log and may have been forgotten since; the fence is
+    ///   raised to the import's.
+    /// - Where a log is here and the import has none, the log stays, and fence and lineage are merged as above.
     /// - What was staged and never completed is dropped when the store's plan changes.
     ///
     /// # Errors

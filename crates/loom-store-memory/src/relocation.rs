@@ -102,7 +102,7 @@ impl MemoryStore {
                 raise_fence(record, &request.sealed);
                 Ok(Imported::AlreadyThere)
             }
-            _ => {
+            admission => {
                 let known = stripe
                     .records
                     .get(&position)
@@ -110,9 +110,12 @@ impl MemoryStore {
                 let branches = merged(&request.sealed.branches, known);
                 let mut links = self.parents.of(&branches);
                 let all_known = links.admit(&request.id, &branches)?;
-                let events = match stripe.arrivals.stage(request)? {
-                    Part::Staged(answer) => return Ok(answer),
-                    Part::Complete(events) => events,
+                let events = match admission {
+                    ImportAdmission::Join => Vec::new(),
+                    _ => match stripe.arrivals.stage(request)? {
+                        Part::Staged(answer) => return Ok(answer),
+                        Part::Complete(events) => events,
+                    },
                 };
                 let fence = stripe
                     .records
@@ -122,7 +125,9 @@ impl MemoryStore {
                     return Ok(Imported::AlreadyThere);
                 }
                 let record = stripe.records.entry(position).or_default();
-                record.events = events;
+                if !events.is_empty() {
+                    record.events = events;
+                }
                 raise_fence(record, &request.sealed);
                 links.insert(&request.id, &branches);
                 record.set_branches(branches);

@@ -24,6 +24,10 @@ impl Work for Import {
             ImportAdmission::Compare => {
                 compare_with_log(self, found.unwrap_or_default(), transaction)
             }
+            ImportAdmission::Join => {
+                let merged = Merged::of(transaction, self, found.as_ref())?;
+                attach(self, found, None, &merged, transaction)
+            }
             _ => Err(StoreErrorKind::Unsupported {
                 capability: "this kind of import",
             }

@@ -215,6 +215,14 @@ macro_rules! with_faults_of_moves {
             MergePutsHereFirst => "merges" "the_branches_of_an_import_come_before_those_that_are_here",
             /// A branch on both sides is counted twice.
             MergeCountsTwice => "merges" "a_branch_on_both_sides_is_there_once",
+            /// The branches of an import without a log are dropped where a log is.
+            JoinDropsLineage => "merges" "lineage_joins_a_log",
+            /// The fence of an import without a log is dropped where a log is.
+            JoinDropsFence => "merges" "a_fence_joins_a_log",
+            /// Branches that have another parent are left out where a log is.
+            JoinSkipsConflicts => "merges" "a_branch_of_another_parent_does_not_join_a_log",
+            /// An import without a log takes the place of the log that is here.
+            JoinReplacesLog => "merges" "lineage_joins_a_log",
 
             // Comparing.
             /// A record that is there already is a conflict.

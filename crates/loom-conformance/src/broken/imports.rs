@@ -1,7 +1,7 @@
 //! Imports that go wrong.
 
 use loom_spi::{
-    AcquireFence, Branch, ExecutionState, Forget, Import, Imported, Operation, Parent,
+    AcquireFence, Branch, Delete, ExecutionState, Forget, Import, Imported, Operation, Parent,
     RecordSummary, RenewLease, StoreError, StoreErrorKind, Timestamp,
 };
 
@@ -33,6 +33,7 @@ impl Mutant {
         }
         self.change_record(&mut request);
         match here.as_ref().map(|here| here.head.is_some()) {
+            Some(true) if request.sealed.head.is_none() => self.join_wrongly(&mut request).await?,
             Some(true) => self.refuse_to_compare(&mut request)?,
             Some(false) => self.merge_wrongly(&mut request, here.as_ref()).await?,
             None => self.arrive_wrongly(&mut request).await?,
@@ -136,6 +137,21 @@ impl Mutant {
         }
         let inner = self.relocation(Operation::Import)?;
         inner.import(part).await.map(drop)
+    }
+
+    /// What goes wrong where a log is and none comes.
+    async fn join_wrongly(&self, request: &mut Import) -> Result<(), StoreError> {
+        match self.fault {
+            Fault::JoinDropsLineage => request.sealed.branches.clear(),
+            Fault::JoinDropsFence => (request.sealed.fence, request.sealed.holder) = (None, None),
+            Fault::JoinSkipsConflicts => self.without_conflicts(request).await?,
+            Fault::JoinReplacesLog => {
+                let delete = Delete::new(request.id.clone()).with_epoch(request.epoch);
+                self.inner.delete(delete).await?;
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// What goes wrong where a record without a log is.

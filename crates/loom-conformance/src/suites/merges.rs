@@ -1,10 +1,12 @@
-//! Importing over a record that has no log: what is here and what comes become one.
+//! Importing where only one of the two, or neither, has a log: what is here and what comes become one.
 
 use loom_spi::{
     AcquireFence, Append, FenceToken, Imported, ParentLink, RenewLease, StoreErrorKind,
 };
 
-use super::moving::{MINUTE, Packed, acquire, branches, children, inspect, parent, record, seal};
+use super::moving::{
+    MINUTE, Packed, acquire, branches, children, inspect, parent, record, seal, seen,
+};
 use crate::context::Cx;
 use crate::outcome::{Verdict, check, check_eq, check_refused};
 use crate::support::{event, id, stored};
@@ -22,6 +24,9 @@ crate::macros::suite! { ($) Store merges as __merges;
     a_fence_joins_a_fence,
     lineage_joins_a_fence,
     what_comes_between_two_parts_is_merged,
+    a_fence_joins_a_log,
+    lineage_joins_a_log,
+    a_branch_of_another_parent_does_not_join_a_log,
 }
 
 async fn a_log_joins_a_fence_that_is_here(cx: Cx) -> Verdict {
@@ -221,5 +226,65 @@ async fn what_comes_between_two_parts_is_merged(cx: Cx) -> Verdict {
     );
     let next = acquire(&cx, &order, "three").await?;
     check!(next > FenceToken(7), "token {next} came after 7");
+    Ok(())
+}
+
+async fn a_fence_joins_a_log(cx: Cx) -> Verdict {
+    let order = id("order")?;
+    cx.fencing()?;
+    Packed::made(&order, 4).send(&cx, 4).await?;
+    for (comes, counts) in [(7, 7), (41, 41), (9, 41)] {
+        let packed = Packed::made(&order, 0).with_fence(comes, None);
+        packed.send(&cx, 1).await?;
+        let fence = inspect(&cx, &order).await?.and_then(|record| record.fence);
+        check_eq!(fence, Some(FenceToken(counts)), "the token after {comes}");
+        check_eq!(cx.log(&order).await?, stored(0, 4), "the log");
+    }
+    Ok(())
+}
+
+async fn lineage_joins_a_log(cx: Cx) -> Verdict {
+    let order = id("order")?;
+    cx.relocation()?;
+    Packed::made(&order, 4).send(&cx, 4).await?;
+    record(&cx, &order, &["y", "a"]).await?;
+    let packed = Packed::made(&order, 0).with_branches(&["z", "a"])?;
+    for answer in [Imported::Visible, Imported::AlreadyThere] {
+        check_eq!(packed.send(&cx, 1).await?, answer, "the answer");
+        check_eq!(
+            children(&cx, &order).await?,
+            branches(&["z", "a", "y"])?,
+            "the branches"
+        );
+        check_eq!(cx.log(&order).await?, stored(0, 4), "the log");
+    }
+    for name in ["z", "a", "y"] {
+        check_eq!(
+            parent(&cx, &id(name)?).await?,
+            Some(ParentLink::new(order.clone(), name)),
+            "the parent of {name}"
+        );
+    }
+    let found = inspect(&cx, &order).await?;
+    let found = found.map(|record| (record.branches, record.head.map(|head| head.next_sequence)));
+    check_eq!(found, Some((3, Some(4))), "the record");
+    Ok(())
+}
+
+async fn a_branch_of_another_parent_does_not_join_a_log(cx: Cx) -> Verdict {
+    let (order, other) = (id("order")?, id("other")?);
+    cx.relocation()?;
+    Packed::made(&order, 4).send(&cx, 4).await?;
+    record(&cx, &other, &["b"]).await?;
+    let before = seen(&cx, &order).await?;
+    let packed = Packed::made(&order, 0)
+        .with_fence(7, None)
+        .with_branches(&["z", "b"])?;
+    check_refused!(
+        cx.relocation()?.import(packed.whole()).await,
+        StoreErrorKind::LineageConflict { parent, .. } if *parent == other,
+        "a branch that has another parent here"
+    );
+    check_eq!(seen(&cx, &order).await?, before, "the record");
     Ok(())
 }

@@ -242,19 +242,19 @@ async fn a_branch_that_has_another_parent_here_is_refused_and_nothing_changes() 
 }
 
 #[tokio::test]
-async fn an_import_onto_a_log_raises_the_fence_and_leaves_the_branches() {
+async fn an_import_without_a_log_onto_one_raises_the_fence_and_adds_the_branches() {
     let (_directory, _path, store) = store().await;
     store.append(append("moving", 0, 3)).await.unwrap();
     edge(&store, "moving", "here").await;
     let import = import("moving", Some((5, "there")), &["there"]);
     let answer = store.import(import).await.unwrap();
-    assert_eq!(answer, Imported::AlreadyThere);
+    assert_eq!(answer, Imported::Visible);
     let record = store
         .inspect(Inspect::new(id("moving")))
         .await
         .unwrap()
         .unwrap();
-    assert_eq!((record.fence, record.branches), (Some(FenceToken(5)), 1));
+    assert_eq!((record.fence, record.branches), (Some(FenceToken(5)), 2));
     assert_eq!(record.head.unwrap().next_sequence, 3);
     let renew = RenewLease::new(id("moving"), FenceToken(5), Duration::from_secs(60));
     store.renew_lease(renew).await.unwrap();
