@@ -1,6 +1,6 @@
 //! An open deployment: its shards, and the one store over them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -137,7 +137,7 @@ async fn is_on(store: &SqliteStore, id: &ExecutionId) -> Result<bool, Failure> {
 
 /// Asks one shard under its own plan, again if another one is published meanwhile.
 pub(crate) async fn under_own_plan<T>(
-    store: &SqliteStore,
+    store: &dyn EventStore,
     ask: impl AsyncFn(Option<PlanEpoch>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     loop {
@@ -153,8 +153,11 @@ pub(crate) async fn under_own_plan<T>(
 }
 
 /// The plan that a shard is under by itself: for looking at one shard, whatever the others are under.
-pub(crate) async fn ledger_epoch(store: &SqliteStore) -> Result<Option<PlanEpoch>, Failure> {
-    Ok(store.current().await?.map(|plan| plan.epoch))
+pub(crate) async fn ledger_epoch(store: &dyn EventStore) -> Result<Option<PlanEpoch>, Failure> {
+    let Some(ledger) = store.capabilities().ledger else {
+        return Ok(None);
+    };
+    Ok(ledger.current().await?.map(|plan| plan.epoch))
 }
 
 /// Opens the shards of a deployment file, each by itself.
@@ -190,6 +193,17 @@ impl Survivors {
             .collect()
     }
 
+    /// Where the others say that a shard is.
+    pub(crate) async fn locations(&self, shard: u16) -> Result<BTreeSet<String>, Failure> {
+        let mut locations = BTreeSet::new();
+        for (_, store) in &self.given {
+            let directory = store.directory().await?.into_iter();
+            let told = directory.filter(|entry| entry.shard == shard);
+            locations.extend(told.map(|entry| entry.location));
+        }
+        Ok(locations)
+    }
+
     /// How to reach those that it does not name.
     pub(crate) fn connect(&self) -> Arc<dyn Connect> {
         Arc::new(FileConnect {
@@ -206,13 +220,12 @@ impl Survivors {
 }
 
 async fn open_shard(config: &Config, shard: u16) -> Result<Arc<SqliteStore>, Failure> {
-    let Some(file) = config.file(shard) else {
+    let Some(url) = config.shards.get(&shard) else {
         return Err(Failure::failed(format!("there is no shard {shard}")));
     };
-    match SqliteStore::open(file, options(config, shard)).await {
+    match open_at(config, shard, url).await {
         Ok(store) => Ok(Arc::new(store)),
-        Err(error) => {
-            let failure = Failure::from(error.with_shard(shard));
+        Err(failure) => {
             Err(match failure.exit() {
                 Exit::Unreachable => failure.with_help(format!(
                     "bring shard {shard} back, or restore it from a backup and run `loom repair {shard}`; if it is gone for good, `loom shard abandon {shard}`"
@@ -223,6 +236,16 @@ async fn open_shard(config: &Config, shard: u16) -> Result<Arc<SqliteStore>, Fai
     }
 }
 
+/// Opens what is at `url`, if that is this shard of the deployment.
+pub(crate) async fn open_at(
+    config: &Config,
+    shard: u16,
+    url: &StoreUrl,
+) -> Result<SqliteStore, Failure> {
+    let opened = SqliteStore::open(url.file(config.folder()), options(config, shard)).await;
+    opened.map_err(|error| error.with_shard(shard).into())
+}
+
 /// Creates the file of a shard, or opens it if that was done before.
 pub(crate) async fn create_shard(
     config: &Config,
@@ -230,6 +253,11 @@ pub(crate) async fn create_shard(
     url: &StoreUrl,
 ) -> Result<Arc<SqliteStore>, Failure> {
     let file = url.file(config.folder());
+    if file.is_dir() {
+        return Err(Failure::usage(format!(
+            "`{url}` is a folder: expected the path of a file for shard {shard}"
+        )));
+    }
     match SqliteStore::create(&file, options(config, shard)).await {
         Ok(store) => Ok(Arc::new(store)),
         Err(error) => {
@@ -308,6 +336,15 @@ pub(crate) fn is_there(failure: &Failure) -> bool {
     )
 }
 
+/// Whether what was opened in the place of a shard is another one, of this deployment or of a different one.
+pub(crate) fn is_another(failure: &Failure) -> bool {
+    let error = failure.cause().and_then(cause_of::<StoreError>);
+    matches!(
+        error.map(StoreError::kind),
+        Some(StoreErrorKind::WrongShard { found: Some(_), .. })
+    )
+}
+
 /// The first error of a type among `error` and its causes.
 fn cause_of<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut cause = Some(error);
@@ -348,6 +385,11 @@ impl From<PlanChangeError> for Failure {
                 )),
                 _ => None,
             },
+            PlanChangeError::Lost { .. } => Some(
+                "somebody else changed the plan at the same moment: `loom plan show` prints it, `loom status` says what it moves; \
+                 if your change is still wanted, run the command again"
+                    .to_owned(),
+            ),
             PlanChangeError::FarBehind { shard, .. } => Some(repair_help(shard.get())),
             PlanChangeError::NotDrained(_) => Some(
                 "`loom drain` moves what is closed, `loom drain --live` everything; `loom status` counts what is left".to_owned(),

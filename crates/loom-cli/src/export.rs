@@ -25,6 +25,8 @@ const PAGE: usize = 256;
 pub(crate) struct Totals {
     pub(crate) executions: u64,
     pub(crate) events: u64,
+    /// Executions that were removed before their turn.
+    pub(crate) skipped: u64,
 }
 
 /// Why an export ended early.
@@ -49,7 +51,10 @@ pub(crate) async fn export(
     let mut logs = pin!(logs);
     let mut buffer = Vec::new();
     while let Some((id, page)) = logs.try_next().await.map_err(store_failure)? {
-        let Some(mut page) = page else { continue };
+        let Some(mut page) = page else {
+            totals.skipped += 1;
+            continue;
+        };
         let mut next = 0;
         loop {
             for event in &page.events {

@@ -77,6 +77,12 @@ impl Failure {
         self
     }
 
+    /// Without the help, for one that says what else to do.
+    pub(crate) fn without_help(mut self) -> Self {
+        self.help = None;
+        self
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
@@ -140,7 +146,8 @@ impl From<StoreError> for Failure {
                 Exit::Refused,
                 Some(
                     "check the urls in loom.toml: two may be swapped, or a file was replaced; a shard that was wiped is \
-                     restored from a backup and then repaired with `loom repair ID`, or given up with `loom shard abandon ID`",
+                     restored from a backup and then repaired with `loom repair ID`, or given up with `loom shard abandon ID` once nothing is \
+                     at its url any more",
                 ),
             ),
             StoreErrorKind::StalePlan { .. } | StoreErrorKind::PublishConflict { .. } => (

@@ -13,7 +13,9 @@ mod jsonl;
 mod output;
 mod plan;
 mod progress;
+mod sides;
 mod source;
+mod staged;
 
 use std::process::ExitCode;
 

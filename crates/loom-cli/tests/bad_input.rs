@@ -29,6 +29,10 @@ fn wrong_usage_exits_with_2() {
         &["status", "--watch", "0"],
         &["drain", "--rate", "0"],
         &["settle", "x"],
+        &["settle", "1,,2"],
+        &["resolve", "x"],
+        &["resolve", "x", "--keep", "0"],
+        &["resolve", "x", "--other-as", "y"],
         &["revert"],
         &["revert", "--all", "7"],
         &["publish"],
@@ -230,4 +234,75 @@ fn executions_that_are_not_there_or_not_graphs_are_told() {
     assert_eq!(bench.json(&["rm", "e", "--force"])["events"], 1);
     assert_eq!(bench.audited(), (0, 0));
     bench.run(&["export", "--json"]).refused(2, &["--out"]);
+}
+
+#[test]
+fn buckets_are_written_as_they_are_printed() {
+    let bench = Bench::with_shards(2);
+    for (buckets, says) in [
+        ("abc", "as in 7, 820-1023 or 3,8-20; found `abc`"),
+        ("1,,2", "as in 7, 820-1023 or 3,8-20; found ``"),
+        ("9-1", "expected 1-9"),
+        ("4096", "there is no bucket 4096"),
+    ] {
+        for command in [&["settle"][..], &["revert", "--yes"]] {
+            bench
+                .run(&[command, &[buckets]].concat())
+                .refused(2, &[says]);
+        }
+    }
+}
+
+#[test]
+fn a_shard_that_is_not_there_is_told_with_those_that_are() {
+    let bench = Bench::with_shards(2);
+    for args in [
+        &["repair", "99", "--yes"][..],
+        &["log", "e", "--shard", "99"],
+        &["ls", "--shard", "99"],
+    ] {
+        bench
+            .run(args)
+            .refused(2, &["there is no shard 99: expected one of 0, 1"]);
+    }
+}
+
+#[test]
+fn a_folder_is_no_shard() {
+    let bench = Bench::with_shards(1);
+    let before = bench.read("loom.toml");
+    for args in [
+        &["shard", "add", "sqlite:."][..],
+        &[
+            "rebalance",
+            "--shards",
+            "2",
+            "--add-url",
+            "sqlite:.",
+            "--yes",
+        ],
+    ] {
+        bench
+            .run(args)
+            .refused(2, &["`sqlite:.` is a folder: expected the path of a file"]);
+    }
+    assert_eq!(bench.read("loom.toml"), before);
+    let empty = Bench::new();
+    empty
+        .run(&["init", "--url", "sqlite:."])
+        .refused(2, &["is a folder"]);
+}
+
+#[test]
+fn what_is_not_there_cannot_be_moved_and_that_is_said_once() {
+    let bench = Bench::with_shards(2);
+    let settled = bench.run(&["move", "nothing"]);
+    settled.refused(1, &["there is no execution `nothing`", "loom ls"]);
+    bench.ok(&["rebalance", "--shards", "3", "--yes"]);
+    for n in 0..20 {
+        let id = format!("nothing-{n}");
+        let ran = bench.run(&["move", &id]);
+        ran.refused(1, &[&format!("there is no execution `{id}`")]);
+        assert_eq!(ran.stderr.matches(&id).count(), 1, "{}", ran.stderr);
+    }
 }

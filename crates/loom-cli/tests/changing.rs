@@ -193,7 +193,7 @@ fn one_execution_is_moved_now_and_one_that_is_there_says_so() {
 
     bench
         .run(&["move", "nobody"])
-        .refused(1, &["cannot move `nobody`"]);
+        .refused(1, &["there is no execution `nobody`"]);
     let ran = bench.run(&["move", &settled, "nobody", "--json"]);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();

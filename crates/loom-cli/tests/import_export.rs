@@ -191,3 +191,18 @@ fn a_reader_of_the_export_that_has_seen_enough_is_no_failure() {
     let ran = support::finish(child);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn an_export_says_what_it_left_out_and_clears_away_what_a_killed_one_left() {
+    let bench = Bench::with_shards(2);
+    let ran = bench.run_with_stdin(&["import", "-"], generated(9).as_bytes());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    // A process that was killed with SIGKILL removes nothing, and holds no lock any more.
+    bench.write(".loom-staged-killed", "half an export");
+    let exported = bench.json(&["export", "--out", "out.jsonl"]);
+    assert_eq!(
+        (&exported["executions"], &exported["skipped"]),
+        (&9.into(), &0.into())
+    );
+    assert!(!bench.path(".loom-staged-killed").exists());
+}

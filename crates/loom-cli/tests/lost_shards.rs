@@ -369,7 +369,11 @@ fn a_wiped_server_and_swapped_urls_are_refused_with_the_cure() {
     bench.run(&["status"]).refused(3, &cure);
     let name = deployment(&bench);
     assert!(!name.is_empty());
-    // What was wiped has lost what it held, so that it may be given up.
+    // Whether the shard is alive somewhere else is for somebody to find out.
+    bench
+        .run(&["shard", "abandon", "1", "--yes-lose-data"])
+        .refused(3, &["something else is where", "correct the url"]);
+    lose(&bench, 1);
     let given_up = bench.json(&["shard", "abandon", "1", "--yes-lose-data"]);
     assert_eq!(given_up["lost_buckets"], 2048);
     bench.ok(&["status"]);
@@ -378,4 +382,94 @@ fn a_wiped_server_and_swapped_urls_are_refused_with_the_cure() {
 fn restore_from(other: &Bench, bench: &Bench) {
     lose(bench, 1);
     fs::copy(other.path("shard-1.db"), bench.path("shard-1.db")).unwrap();
+}
+
+#[test]
+fn a_wrong_url_does_not_make_a_living_shard_look_gone() {
+    let bench = Bench::with_shards(3);
+    let lines = generated(60);
+    import(&bench, &lines);
+    let right = bench.read("loom.toml");
+    // A typing mistake, a file of the same deployment, and one of another one.
+    let other = Bench::with_shards(3);
+    fs::copy(other.path("shard-2.db"), bench.path("foreign.db")).unwrap();
+    fs::copy(bench.path("shard-0.db"), bench.path("swapped.db")).unwrap();
+    for (url, says) in [
+        (
+            "shard-22.db",
+            &[
+                "shard 2 is alive, at `sqlite:shard-2.db`",
+                "`loom.toml` says `sqlite:shard-22.db`",
+                "write `url = \"sqlite:shard-2.db\"`",
+            ][..],
+        ),
+        (
+            "foreign.db",
+            &[
+                "something else is where `loom.toml` says that shard 2 is",
+                "correct the url",
+            ],
+        ),
+        ("swapped.db", &["something else is", "shard 0"]),
+    ] {
+        let wrong = right.replace("shard-2.db", url);
+        bench.write("loom.toml", &wrong);
+        let ran = bench.run(&["shard", "abandon", "2", "--yes-lose-data"]);
+        ran.refused(3, says);
+        assert_eq!(bench.read("loom.toml"), wrong);
+    }
+    // Nor does a file that does not name it at all.
+    let end = right.find("\n[[shard]]\nid = 2").unwrap();
+    bench.write("loom.toml", &right[..end]);
+    bench
+        .run(&["shard", "abandon", "2", "--yes-lose-data"])
+        .refused(3, &["shard 2 is alive", "`loom.toml` does not name it"]);
+    bench.write("loom.toml", &right);
+    assert_same(&bench.exported(), &logs(lines.as_bytes()));
+    // It is given up once it is nowhere, wherever it should be.
+    bench.write("loom.toml", right.replace("shard-2.db", "shard-22.db"));
+    lose(&bench, 2);
+    bench.ok(&["shard", "abandon", "2", "--yes-lose-data"]);
+    bench.audited();
+}
+
+#[test]
+fn the_only_shard_cannot_be_given_up() {
+    let bench = Bench::with_shards(1);
+    for _ in ["there", "gone"] {
+        bench
+            .run(&["shard", "abandon", "0", "--yes-lose-data"])
+            .refused(3, &["no shard but 0", "start a new deployment"]);
+        lose(&bench, 0);
+    }
+}
+
+#[test]
+fn a_spare_shard_is_taken_out_of_the_file_unless_it_holds_something() {
+    let bench = Bench::with_shards(2);
+    bench.ok(&["shard", "add", "sqlite:spare.db"]);
+    let taken = bench.json(&["shard", "abandon", "2"]);
+    assert_eq!(
+        (&taken["published"], &taken["lost_buckets"]),
+        (&false.into(), &0.into())
+    );
+    assert!(!bench.read("loom.toml").contains("spare.db"));
+    assert!(bench.path("spare.db").exists());
+    // One that was given up and came back.
+    import(&bench, &generated(50));
+    let config = bench.read("loom.toml");
+    back_up(&bench, 1);
+    lose(&bench, 1);
+    bench.ok(&["shard", "abandon", "1", "--yes-lose-data"]);
+    restore(&bench, 1);
+    bench.write("loom.toml", config);
+    bench
+        .run(&["shard", "abandon", "1", "--yes-lose-data"])
+        .refused(
+            3,
+            &["shard 1 is not in the plan", "still holds", "loom repair 1"],
+        );
+    bench.ok(&["repair", "1", "--yes"]);
+    bench.ok(&["shard", "abandon", "1"]);
+    assert_eq!(bench.audited().0, 50);
 }

@@ -59,8 +59,8 @@ pub struct Abandonment {
 
 impl Abandonment {
     /// Finds out what giving up `shard` means. `remaining` are all the other shards of the deployment; those of
-    /// them that are not given are connected to with `connect`. `shard` itself is given as `there` if its store
-    /// can be opened: it must not answer as the shard that it is.
+    /// them that are not given are connected to with `connect`. `there` is whatever can be opened at the places
+    /// where `shard` itself may be: none of it may answer as the shard.
     ///
     /// # Errors
     /// [`AbandonError`]; nothing was changed.
@@ -70,25 +70,32 @@ impl Abandonment {
     pub async fn prepare(
         deployment: DeploymentId,
         shard: ShardId,
-        there: Option<Arc<dyn EventStore>>,
+        there: impl IntoIterator<Item = Arc<dyn EventStore>>,
         remaining: impl IntoIterator<Item = (ShardId, Arc<dyn EventStore>)>,
         connect: Option<Arc<dyn Connect>>,
     ) -> Result<Self, AbandonError> {
-        if let Some(store) = there {
-            refuse_alive(&deployment, Shard { id: shard, store }).await?;
-        }
-        let remaining = remaining
+        let remaining: Vec<Shard> = remaining
             .into_iter()
             .filter(|(id, _)| *id != shard)
             .map(|(id, store)| Shard { id, store })
             .collect();
-        let mut planner = Planner::new(remaining, Some(deployment), connect)?;
+        if remaining.is_empty() {
+            return Err(AbandonError::NobodyLeft { shard });
+        }
+        let mut planner = Planner::new(remaining, Some(deployment.clone()), connect)?;
         for shard in planner.known.values() {
             planner.verify_unless_unused(shard).await?;
         }
         let present = first_plan::choose(&mut planner, None)
             .await?
             .ok_or(AbandonError::Unplanned)?;
+        if present.shard(shard).is_none() {
+            let epoch = present.epoch();
+            return Err(AbandonError::NotInPlan { shard, epoch });
+        }
+        for store in there {
+            refuse_alive(&deployment, Shard { id: shard, store }).await?;
+        }
         let next = Arc::new(plan::without(&present, shard)?);
         // Every member of the present plan but the shard is one of the next, since some bucket names it.
         planner.connect_missing(&next, Unused::Refused).await?;

@@ -1,6 +1,7 @@
 //! Moving everything that may move.
 
 mod options;
+mod share;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -22,6 +23,8 @@ use crate::drain::sides_of;
 use crate::shard::Side;
 use crate::{MigrateError, Migrated, PlanChangeError, ShardedStore};
 pub use options::{DrainOptions, Drained};
+use share::{Bursts, Turn};
+pub use share::{InvalidShare, Share};
 
 /// Records that are looked at together.
 const PAGE: usize = 256;
@@ -47,7 +50,7 @@ impl ShardedStore {
     /// next drain goes on.
     ///
     /// # Panics
-    /// With a [rate](DrainOptions::rate), outside of a tokio runtime whose time is enabled.
+    /// With a [rate](DrainOptions::rate) or a [share](DrainOptions::share), outside of a tokio runtime whose time is enabled.
     pub async fn drain(
         &self,
         options: &DrainOptions,
@@ -82,6 +85,9 @@ impl ShardedStore {
             core: &self.core,
             options,
             pace: options.rate.map(pace),
+            bursts: options
+                .share
+                .map(|share| Bursts::new(share, options.at_once.get())),
             moves: Semaphore::new(options.at_once.get().min(Semaphore::MAX_PERMITS)),
             state: Mutex::new(State {
                 report: Drained::default(),
@@ -108,6 +114,7 @@ struct Work<'a, P> {
     core: &'a Core,
     options: &'a DrainOptions,
     pace: Option<tokio::sync::Mutex<Interval>>,
+    bursts: Option<Bursts>,
     /// As many as there may be moves at a time.
     moves: Semaphore,
     /// Never locked while anything is waited for.
@@ -175,6 +182,7 @@ impl<P: FnMut(&Drained) + Send> Work<'_, P> {
     async fn drain_bucket(&self, bucket: u32) -> Result<(), StoreError> {
         let mut cursor = None;
         loop {
+            let turn = self.turn().await;
             let page: Result<Page, StoreError> =
                 restarting!(self.core, |routing| match sides_of(&routing, bucket) {
                     Err(error) => Err(error),
@@ -184,6 +192,7 @@ impl<P: FnMut(&Drained) + Send> Work<'_, P> {
                         page.map(|page| page.under(routing.epoch()))
                     }
                 });
+            drop(turn);
             let page = page?;
             let (movable, live): (Vec<_>, Vec<_>) = page
                 .records
@@ -218,6 +227,14 @@ impl<P: FnMut(&Drained) + Send> Work<'_, P> {
         }
     }
 
+    /// Waits for time that is not everybody else's.
+    async fn turn(&self) -> Option<Turn<'_>> {
+        match &self.bursts {
+            Some(bursts) => Some(bursts.turn().await),
+            None => None,
+        }
+    }
+
     async fn migrate(
         &self,
         record: ToDrain,
@@ -228,6 +245,7 @@ impl<P: FnMut(&Drained) + Send> Work<'_, P> {
         if let Some(pace) = &self.pace {
             pace.lock().await.tick().await;
         }
+        let _turn = self.turn().await;
         let seen = record.summary.map(|summary| (epoch, summary));
         let moved = self.core.migrate_seen(&record.id, seen).await;
         (record.id, moved)

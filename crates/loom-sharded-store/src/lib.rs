@@ -41,7 +41,7 @@ pub use abandon::{AbandonError, Abandonment, Loss};
 pub use builder::ShardedStoreBuilder;
 pub use connect::Connect;
 pub use drain::{BucketDrain, DrainReport};
-pub use drainer::{DrainOptions, Drained};
+pub use drainer::{DrainOptions, Drained, InvalidShare, Share};
 pub use error::{OpenError, PlanChangeError};
 pub use migrate::{MigrateError, Migrated};
 pub use publish::Published;

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
+use loom_sharded_store::Share;
 use loom_spi::ExecutionId;
 
 use crate::plan::{Buckets, Members};
@@ -46,6 +47,9 @@ pub(crate) struct Drain {
     /// At most so many moves a second
     #[arg(long, value_name = "R")]
     pub(crate) rate: Option<NonZeroU32>,
+    /// Work in at most this share of the time, 0.001 to 1, and rest in between [default: 1]
+    #[arg(long, value_name = "S")]
+    pub(crate) share: Option<Share>,
     /// Go on until every bucket is settled; without --live, wait for open executions to close
     #[arg(long)]
     pub(crate) until_settled: bool,
@@ -130,4 +134,19 @@ pub(crate) struct Repair {
     /// How to show progress on stderr
     #[arg(long, value_enum, default_value_t)]
     pub(crate) progress: ProgressMode,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Resolve {
+    /// The execution
+    #[arg(value_name = "ID")]
+    pub(crate) id: ExecutionId,
+    /// The shard whose log stays
+    #[arg(long, value_name = "SHARD")]
+    pub(crate) keep: u16,
+    /// What the other log is called from now on; its events stay as they are
+    #[arg(long, value_name = "NEW_ID")]
+    pub(crate) other_as: ExecutionId,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
 }

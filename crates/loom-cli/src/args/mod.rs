@@ -14,7 +14,7 @@ use loom_spi::ExecutionId;
 
 pub(crate) use self::backup::{Backup, Restore, Retain};
 pub(crate) use self::deployment::{
-    Abandon, AddShard, Consent, Drain, Move, Publish, Rebalance, Repair, Revert, Settle,
+    Abandon, AddShard, Consent, Drain, Move, Publish, Rebalance, Repair, Resolve, Revert, Settle,
     ShardCommand,
 };
 pub(crate) use self::graph::{GraphCommand, GraphRun, GraphShow, Runtime};
@@ -86,6 +86,8 @@ pub(crate) enum Command {
     Shard(ShardCommand),
     /// Bring a shard that was restored from a backup back into the deployment
     Repair(Repair),
+    /// Decide which of two logs of an execution stays; the other one becomes an execution of its own
+    Resolve(Resolve),
     Backup(Backup),
     Restore(Restore),
     /// List executions
@@ -186,6 +188,9 @@ pub(crate) struct Log {
     /// At most so many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
+    /// The log that this shard has, whether it is the one that counts or not
+    #[arg(long, value_name = "S")]
+    pub(crate) shard: Option<u16>,
 }
 
 #[derive(Debug, Args)]

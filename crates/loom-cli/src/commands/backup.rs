@@ -18,6 +18,7 @@ use crate::deployment::Deployment;
 use crate::failure::Failure;
 use crate::output::{Output, Tone, count, counted};
 use crate::progress::Progress;
+use crate::staged::stage;
 
 /// What makes a folder a backup. It is written last.
 pub(super) const MANIFEST: &str = "backup.json";
@@ -262,21 +263,13 @@ fn finish(config: &Config, to: &Path, manifest: &Manifest) -> Result<(), Failure
 /// Writes a file durably and in one step, which must not be there.
 pub(super) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new()
-            .permissions(readable())
-            .tempfile_in(folder_of(path))?;
+        let mut file = stage(path, None)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist_noclobber(path).map_err(|error| error.error)?;
         Ok(())
     };
     write().map_err(|error| Failure::io("write", path, error))
-}
-
-/// For whom the umask lets.
-pub(super) fn readable() -> fs::Permissions {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::Permissions::from_mode(0o666)
 }
 
 /// Makes the name of a new file durable.

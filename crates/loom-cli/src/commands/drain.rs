@@ -49,7 +49,8 @@ pub(super) async fn run(
     let progress = Progress::new(args.progress, "drain", Some(buckets));
     let options = DrainOptions::new()
         .with_live(args.live)
-        .with_rate(args.rate);
+        .with_rate(args.rate)
+        .with_share(args.share);
     let mut report = Report {
         waits: !args.live,
         ..Report::default()

@@ -10,12 +10,12 @@ use futures_util::TryStreamExt as _;
 use loom_spi::{EventStoreExt as _, List};
 
 use crate::args::Export;
-use crate::config::folder_of;
 use crate::deployment::Deployment;
 use crate::export::{Stopped, Totals, export};
 use crate::failure::Failure;
 use crate::output::{Output, counted, write_stderr};
 use crate::progress::{Progress, ProgressMode};
+use crate::staged::stage;
 
 /// The events and the document cannot both go to stdout.
 pub(super) fn check(args: &Export, output: Output) -> Result<(), Failure> {
@@ -55,8 +55,12 @@ pub(super) async fn run(
 }
 
 fn summary(totals: Totals) -> String {
+    let skipped = match totals.skipped {
+        0 => String::new(),
+        skipped => format!("; {} removed meanwhile", counted(skipped, "execution")),
+    };
     format!(
-        "exported {} of {}\n",
+        "exported {} of {}{skipped}\n",
         counted(totals.events, "event"),
         counted(totals.executions, "execution")
     )
@@ -76,11 +80,7 @@ async fn to_file(
     progress: &Progress,
 ) -> Result<Totals, Failure> {
     let cannot = |error: io::Error| Failure::io("write", path, error);
-    let staged = tempfile::Builder::new()
-        .prefix(".loom-export")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(folder_of(path))
-        .map_err(cannot)?;
+    let staged = stage(path, None).map_err(cannot)?;
     let file = BufWriter::with_capacity(1 << 16, staged.as_file());
     let (totals, file) = if path.extension().is_some_and(|extension| extension == "gz") {
         let mut encoder = GzEncoder::new(file, Compression::default());

@@ -5,13 +5,15 @@ use std::pin::pin;
 
 use futures_util::TryStreamExt as _;
 use loom_shard_plan::ShardId;
-use loom_spi::{Event, EventStore as _, EventStoreExt as _, Head};
+use loom_spi::{
+    Event, EventStore as _, EventStoreExt as _, Head, Read, StoreError, StoreErrorKind,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::ls::state_name;
+use super::ls::{no_shard, state_name};
 use crate::args::Log;
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, under_own_plan};
 use crate::failure::Failure;
 use crate::output::{Output, Tone, count, counted, moment, printable};
 
@@ -43,6 +45,9 @@ pub(super) async fn run(
     deployment: &Deployment,
     output: Output,
 ) -> Result<(), Failure> {
+    if let Some(shard) = args.shard {
+        return on_shard(args, shard, deployment, output).await;
+    }
     let head = deployment.store.head(Head::new(args.id.clone())).await?;
     let Some(head) = head else {
         return Err(not_found(args.id.as_str()));
@@ -67,6 +72,63 @@ pub(super) async fn run(
         shown.events.push(ShownEvent::of(&event)?);
     }
     output.print(&shown, |output| shown.text(output))
+}
+
+/// What one shard has, whether it counts or not.
+async fn on_shard(
+    args: &Log,
+    shard: u16,
+    deployment: &Deployment,
+    output: Output,
+) -> Result<(), Failure> {
+    let shards = deployment.shards().await;
+    let store = shards
+        .get(&shard)
+        .ok_or_else(|| no_shard(shard, shards.keys().copied()))?;
+    let mut next = args.from;
+    let mut shown: Option<Shown> = None;
+    loop {
+        let read = Read::new(args.id.clone(), next, 256);
+        let page = under_own_plan(&**store, async |epoch| {
+            store.read(read.clone().with_epoch(epoch)).await
+        });
+        let page = match page.await {
+            Err(failure) if is_not_found(&failure) => {
+                return Err(
+                    Failure::failed(format!("shard {shard} has no log of `{}`", args.id))
+                        .with_help(format!("`loom log {}` shows the one that counts", args.id)),
+                );
+            }
+            page => page?,
+        };
+        let shown = shown.get_or_insert_with(|| Shown {
+            execution: args.id.to_string(),
+            shard: Some(shard),
+            file: deployment
+                .file(ShardId(shard))
+                .map(|file| file.display().to_string()),
+            state: state_name(page.head.state),
+            next_sequence: page.head.next_sequence,
+            events: Vec::new(),
+        });
+        let left = args.limit.unwrap_or(u64::MAX) - shown.events.len() as u64;
+        next += page.events.len() as u64;
+        let enough = page.events.is_empty() || page.events.len() as u64 >= left;
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX);
+        for event in page.events.iter().take(wanted) {
+            shown.events.push(ShownEvent::of(event)?);
+        }
+        if enough || next >= page.head.next_sequence {
+            return output.print(&*shown, |output| shown.text(output));
+        }
+    }
+}
+
+fn is_not_found(failure: &Failure) -> bool {
+    let error = failure
+        .cause()
+        .and_then(|cause| cause.downcast_ref::<StoreError>());
+    error.is_some_and(|error| *error.kind() == StoreErrorKind::NotFound)
 }
 
 pub(super) fn not_found(id: &str) -> Failure {

@@ -1,15 +1,10 @@
 //! `loom ls`.
 
-use std::pin::pin;
-
-use futures_util::TryStreamExt as _;
-use loom_spi::{
-    EventStore, EventStoreExt as _, ExecutionState, ExecutionSummary, List, ListCursor,
-};
+use loom_spi::{EventStore as _, ExecutionState, ExecutionSummary, List, ListCursor};
 use serde::Serialize;
 
 use crate::args::{Ls, State};
-use crate::deployment::{Deployment, ledger_epoch};
+use crate::deployment::{Deployment, under_own_plan};
 use crate::failure::Failure;
 use crate::output::{Output, Table, Tone, count, moment};
 
@@ -61,32 +56,41 @@ pub(super) async fn run(args: &Ls, deployment: &Deployment, output: Output) -> R
             State::Closed => ExecutionState::Closed,
         }));
     let shards = deployment.shards().await;
-    let store: &dyn EventStore = match args.shard {
-        None => &deployment.store,
-        Some(shard) => {
-            let store = shards
+    let only = match args.shard {
+        None => None,
+        Some(shard) => Some(
+            shards
                 .get(&shard)
-                .ok_or_else(|| no_shard(shard, shards.keys().copied()))?;
-            request = request.with_epoch(ledger_epoch(store).await?);
-            store
-        }
+                .ok_or_else(|| no_shard(shard, shards.keys().copied()))?,
+        ),
     };
-    let mut executions = pin!(store.list_all(request));
     let mut listed = Listed {
         executions: Vec::new(),
         more: false,
     };
-    while let Some(summary) = executions.try_next().await? {
-        if listed.executions.len() == limit {
-            listed.more = true;
-            break;
+    loop {
+        let page = match only {
+            None => deployment.store.list(request.clone()).await?,
+            Some(store) => {
+                let page = under_own_plan(&**store, async |epoch| {
+                    store.list(request.clone().with_epoch(epoch)).await
+                });
+                page.await?
+            }
+        };
+        let space = limit - listed.executions.len();
+        let rows = page.executions.iter().take(space).map(Row::of);
+        listed.executions.extend(rows);
+        listed.more = page.executions.len() > space;
+        match page.next {
+            Some(next) if !listed.more => request = request.with_cursor(next),
+            _ => break,
         }
-        listed.executions.push(Row::of(&summary));
     }
     output.print(&listed, |output| listed.text(output))
 }
 
-fn no_shard(shard: u16, known: impl Iterator<Item = u16>) -> Failure {
+pub(super) fn no_shard(shard: u16, known: impl Iterator<Item = u16>) -> Failure {
     let known: Vec<String> = known.map(|shard| shard.to_string()).collect();
     Failure::usage(format!(
         "there is no shard {shard}: expected one of {}",

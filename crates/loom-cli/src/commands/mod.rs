@@ -16,6 +16,7 @@ mod moves;
 mod publish;
 mod rebalance;
 mod repair;
+mod resolve;
 mod restore;
 mod retain;
 mod rm;
@@ -82,6 +83,7 @@ async fn with_deployment(
         Command::Move(ids) => moves::run(ids, deployment, output).await,
         Command::Shard(ShardCommand::Add(add)) => shard::add(add, deployment, output).await,
         Command::Repair(repair) => repair::run(repair, deployment, output).await,
+        Command::Resolve(resolve) => resolve::run(resolve, deployment, output).await,
         Command::Backup(backup) => backup::run(backup, deployment, output).await,
         Command::Ls(ls) => ls::run(ls, deployment, output).await,
         Command::Log(log) => log::run(log, deployment, output).await,

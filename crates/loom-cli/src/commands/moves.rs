@@ -1,9 +1,10 @@
 //! `loom move`.
 
 use loom_sharded_store::{MigrateError, Migrated};
-use loom_spi::ExecutionId;
+use loom_spi::{ExecutionId, StoreErrorKind};
 use serde::Serialize;
 
+use super::log::not_found;
 use crate::args::Move;
 use crate::deployment::Deployment;
 use crate::failure::{Exit, Failure};
@@ -106,9 +107,10 @@ fn moved(id: &ExecutionId, migrated: Migrated) -> Moved {
 
 fn failure(id: &ExecutionId, error: MigrateError) -> Failure {
     match error {
-        MigrateError::Store(error) => {
-            Failure::from(error).context(format_args!("cannot move `{id}`"))
+        MigrateError::Store(error) if *error.kind() == StoreErrorKind::NotFound => {
+            not_found(id.as_str())
         }
+        MigrateError::Store(error) => error.into(),
         error => Failure::refused(error.to_string()).with_cause(error),
     }
 }

@@ -1,6 +1,7 @@
 //! `loom rebalance`.
 
 use loom_shard_plan::{PlanDiff, RebalanceOptions, ShardId, ShardPlan};
+use loom_sharded_store::PlanChangeError;
 
 use super::change::{consented, document, refusal, report, warn_unreached};
 use super::init::shard_file;
@@ -64,9 +65,15 @@ async fn publish(
     }
     create(deployment, new).await?;
     let published = deployment.store.publish(next.clone()).await.map_err(|error| {
+        let lost = matches!(error, PlanChangeError::Lost { .. });
         let failure = Failure::from(error);
         match new.len() {
             0 => failure,
+            new if lost => failure.context(format_args!(
+                "{} created and named in `{}`, and not used: nothing is routed there",
+                counted(new as u64, "shard"),
+                deployment.config.path.display()
+            )),
             new => failure.context(format_args!(
                 "{} created and named in `{}`, but no plan that uses them was published; run it again to go on",
                 counted(new as u64, "shard"),

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use loom_sharded_store::{RepairError, Repaired, Treatment};
-use loom_spi::ExecutionId;
+use loom_sharded_store::{PlanChangeError, RepairError, Repaired, Treatment};
+use loom_spi::{ExecutionId, StoreErrorKind};
 use serde::Serialize;
 
 use super::change::consented;
+use super::ls::no_shard;
 use crate::args::Repair;
 use crate::deployment::Deployment;
 use crate::failure::Failure;
@@ -53,6 +54,64 @@ pub(super) async fn run(
     deployment: &Deployment,
     output: Output,
 ) -> Result<(), Failure> {
+    let shards = deployment.shards().await;
+    if !shards.contains_key(&args.shard) {
+        return Err(no_shard(args.shard, shards.keys().copied()));
+    }
+    let mut agreed = false;
+    loop {
+        let epoch = deployment.store.epoch();
+        match attempt(args, deployment, output, &mut agreed).await {
+            Err(Stopped::Repair(error)) => {
+                deployment.store.refresh().await?;
+                // All that there is to know is in the shards: it goes on under the new plan.
+                if !is_overtaken(&error) || deployment.store.epoch() == epoch {
+                    return Err(error.into());
+                }
+            }
+            Err(Stopped::Failed(failure)) => return Err(failure),
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+enum Stopped {
+    Repair(RepairError),
+    Failed(Failure),
+}
+
+impl From<RepairError> for Stopped {
+    fn from(error: RepairError) -> Self {
+        Self::Repair(error)
+    }
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Whether somebody else has published a plan meanwhile.
+fn is_overtaken(error: &RepairError) -> bool {
+    match error {
+        RepairError::Plan(PlanChangeError::Lost { .. }) => true,
+        RepairError::Plan(PlanChangeError::Store(error)) | RepairError::Store(error) => matches!(
+            error.kind(),
+            StoreErrorKind::StalePlan { .. }
+                | StoreErrorKind::ShardBehind { .. }
+                | StoreErrorKind::PublishConflict { .. }
+        ),
+        _ => false,
+    }
+}
+
+async fn attempt(
+    args: &Repair,
+    deployment: &Deployment,
+    output: Output,
+    agreed: &mut bool,
+) -> Result<(), Stopped> {
     let repair = deployment.store.repair(args.shard).await?;
     let progress = Progress::new(args.progress, "repair", None);
     let at = |what: &'static str| {
@@ -64,20 +123,24 @@ pub(super) async fn run(
             );
         }
     };
-    let found = repair.examine(at("looking")).await?;
-    let summary = text(&found, false, output);
-    if !consented(&args.consent, output, &summary, "Repair it?")? {
-        progress.finish();
-        return output.print(&document(&found, false), |_| {
-            format!("{summary}nothing was changed: this was a dry run\n")
-        });
-    }
-    if args.consent.yes {
-        // Nobody writes to the shard before this has been said.
-        write_stderr(&format!(
-            "shard {} before the repair\n{summary}",
-            args.shard
-        ));
+    if !*agreed {
+        let found = repair.examine(at("looking")).await?;
+        let summary = text(&found, false, output);
+        if !consented(&args.consent, output, &summary, "Repair it?")? {
+            progress.finish();
+            output.print(&document(&found, false), |_| {
+                format!("{summary}nothing was changed: this was a dry run\n")
+            })?;
+            return Ok(());
+        }
+        if args.consent.yes {
+            // Nobody writes to the shard before this has been said.
+            write_stderr(&format!(
+                "shard {} before the repair\n{summary}",
+                args.shard
+            ));
+        }
+        *agreed = true;
     }
     let repaired = repair.run(at("repairing")).await?;
     progress.finish();
@@ -93,7 +156,8 @@ pub(super) async fn run(
                 many => format!("{} executions are", count(many)),
             }
         ))
-        .with_help("`loom audit` finds them; the copy on the destination is served")),
+        .with_help("`loom audit` finds them and says which one is served, `loom resolve` decides")
+        .into()),
     }
 }
 

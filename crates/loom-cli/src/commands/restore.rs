@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::backup::{
-    CONFIG, FORMAT, MANIFEST, Manifest, ShardFile, blocking, file_in, fingerprint, readable, sound,
+    CONFIG, FORMAT, MANIFEST, Manifest, ShardFile, blocking, file_in, fingerprint, sound,
     sync_folder, write_new,
 };
 use crate::args::{Global, Restore};
@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::output::{Output, Tone, counted};
 use crate::progress::Progress;
 use crate::source::Source;
+use crate::staged::stage;
 
 #[derive(Serialize)]
 struct Report {
@@ -221,10 +222,7 @@ fn write(job: &Job, progress: &Progress) -> Result<(), Failure> {
         let folder = folder_of(to);
         fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
         let copy = || -> io::Result<_> {
-            let mut target = tempfile::Builder::new()
-                .prefix(".loom-restore")
-                .permissions(readable())
-                .tempfile_in(folder)?;
+            let mut target = stage(to, None)?;
             io::copy(&mut File::open(from)?, &mut target)?;
             target.as_file().sync_all()?;
             Ok(target)

@@ -11,6 +11,7 @@ use tempfile::NamedTempFile;
 use super::{Config, FILE_NAME, StoreUrl, folder_of};
 use crate::failure::Failure;
 use crate::source::Source;
+use crate::staged;
 
 /// A deployment file under another name while `init` works. It says how a rerun goes on: under the
 /// same deployment id, with the same shards.
@@ -224,20 +225,13 @@ fn replace(config: &Config, changed: &Source) -> Result<(), Failure> {
 /// Writes `text` durably beside `target`, to be moved there in one step.
 fn stage(target: &Path, text: &str) -> Result<NamedTempFile, Failure> {
     let write = || {
-        let mut file = tempfile::Builder::new()
-            .permissions(default_permissions())
-            .tempfile_in(folder_of(target))?;
+        // Readable for everyone whom the umask lets: it holds no secret, and other users run `loom status`.
+        let mut file = staged::stage(target, None)?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         Ok(file)
     };
     write().map_err(|error| Failure::io("write", target, error))
-}
-
-/// Readable for everyone whom the umask lets: it holds no secret, and other users run `loom status`.
-fn default_permissions() -> fs::Permissions {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::Permissions::from_mode(0o666)
 }
 
 fn sync_folder(path: &Path) -> Result<(), Failure> {

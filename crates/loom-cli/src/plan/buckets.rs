@@ -5,8 +5,6 @@ use std::str::FromStr;
 
 use loom_shard_plan::{PlanError, ShardPlan};
 
-use super::args::number;
-
 /// One argument: `7`, `820-1023`, or several with commas, so that what `loom plan diff` prints can
 /// be pasted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,24 +14,26 @@ impl FromStr for Buckets {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split(',').map(str::trim);
-        let ranges: Vec<_> = parts
-            .filter(|part| !part.is_empty())
-            .map(range)
-            .collect::<Result<_, _>>()?;
-        if ranges.is_empty() {
-            return Err("expected buckets, as in 7 or 820-1023".to_owned());
-        }
-        Ok(Self(ranges))
+        // A list that is pasted in two pieces has a comma at the end of the first.
+        let list = text.trim();
+        let list = list.strip_suffix(',').unwrap_or(list);
+        let ranges = list.split(',').map(|part| range(part.trim()));
+        Ok(Self(ranges.collect::<Result<_, _>>()?))
     }
 }
 
 fn range(text: &str) -> Result<RangeInclusive<u32>, String> {
-    let bucket = |text: &str| number(text, "a bucket", u32::MAX);
+    let bucket = |part: &str| {
+        let digits = part.bytes().all(|byte| byte.is_ascii_digit());
+        // How many there are is for the plan to say.
+        let number = Some(part).filter(|_| digits).and_then(|it| it.parse().ok());
+        number
+            .ok_or_else(|| format!("expected buckets, as in 7, 820-1023 or 3,8-20; found `{text}`"))
+    };
     let Some((first, last)) = text.split_once('-') else {
         return bucket(text).map(|only| only..=only);
     };
-    let (first, last) = (bucket(first)?, bucket(last)?);
+    let (first, last): (u32, u32) = (bucket(first)?, bucket(last)?);
     if last < first {
         return Err(format!(
             "the range {first}-{last} runs backwards; expected {last}-{first}"
@@ -72,12 +72,15 @@ mod tests {
     #[test]
     fn what_is_no_bucket_is_refused() {
         for (text, expected) in [
-            ("", "as in 7 or 820-1023"),
-            (",", "as in 7 or 820-1023"),
-            ("x", "expected a bucket from 0 to 4294967295, found `x`"),
-            ("1-", "found ``"),
+            ("", "as in 7, 820-1023 or 3,8-20; found ``"),
+            (",", "found ``"),
+            ("1,,2", "found ``"),
+            (",1", "found ``"),
+            ("1,2,,", "found ``"),
+            ("x", "as in 7, 820-1023 or 3,8-20; found `x`"),
+            ("1-", "found `1-`"),
             ("9-1", "expected 1-9"),
-            ("1--3", "found `-3`"),
+            ("1--3", "found `1--3`"),
             ("4294967296", "found `4294967296`"),
         ] {
             let error = text.parse::<Buckets>().unwrap_err();

@@ -5,13 +5,13 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use loom_shard_plan::ShardPlan;
-use tempfile::Builder;
 
 use super::args::{Format, Target};
 use super::input::is_stream;
 use super::summary::Summary;
 use crate::failure::Failure;
 use crate::output::{Output, write_stderr, write_stdout};
+use crate::staged::stage;
 
 /// Writes a derived plan to where it was asked for, and a line about it to where the plan does not
 /// go: to stdout if that is free, else to stderr.
@@ -66,20 +66,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || -> io::Result<()> {
         // What a link points to is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        let mut builder = Builder::new();
         let permissions = fs::metadata(&path).map(|meta| meta.permissions()).ok();
-        #[cfg(unix)]
-        let permissions = permissions.or_else(|| {
-            use std::os::unix::fs::PermissionsExt as _;
-            Some(fs::Permissions::from_mode(0o666))
-        });
-        if let Some(permissions) = permissions {
-            builder.permissions(permissions);
-        }
-        let mut file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        let mut file = stage(&path, permissions)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(&path)?;

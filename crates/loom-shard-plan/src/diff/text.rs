@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{PlanDiff, ShardChange, ShardDiff};
+use crate::BucketSet;
 
 impl fmt::Display for PlanDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,10 +124,13 @@ impl PlanDiff {
                 "rollback: revert {count} {buckets} ({back}) in epoch {epoch}, settle {them} when \
                  {are} drained"
             )?;
-            for shard in self.joins() {
-                write!(f, "; shard {shard} is then empty and can leave")?;
+            // Written as ranges, as buckets are: thousands may join at once.
+            let joins: BucketSet = self.joins().map(|shard| u32::from(shard.get())).collect();
+            match joins.len() {
+                0 => writeln!(f)?,
+                1 => writeln!(f, "; shard {joins} is then empty and can leave")?,
+                _ => writeln!(f, "; shards {joins} are then empty and can leave")?,
             }
-            writeln!(f)?;
         }
         if !self.settled.is_empty() {
             writeln!(

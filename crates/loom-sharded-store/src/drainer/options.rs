@@ -4,6 +4,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 
 use loom_spi::ExecutionId;
 
+use super::share::Share;
 use crate::Settled;
 #[cfg(doc)]
 use crate::ShardedStore;
@@ -19,8 +20,11 @@ pub struct DrainOptions {
     pub live: bool,
     /// The most moves begun in a second, so that callers are not held up. Default no bound.
     pub rate: Option<NonZeroU32>,
-    /// How many moves are under way at a time, and how many buckets are looked at. Default 64. Together with a rate this bounds what a drain costs
-    /// everybody else: a move is three writes and takes about as long as they do.
+    /// The share of the time in which moves are under way; the rest of it belongs to callers. Default all of it.
+    pub share: Option<Share>,
+    /// How many moves are under way at a time, and how many buckets are looked at. Default 64. Together with a rate or
+    /// a share this bounds what a drain costs everybody else: a move is three writes and takes about as long as they
+    /// do.
     pub at_once: NonZeroUsize,
     /// Whether the buckets that are empty afterwards are settled. Default yes.
     pub settle: bool,
@@ -31,6 +35,7 @@ impl Default for DrainOptions {
         Self {
             live: false,
             rate: None,
+            share: None,
             at_once: NonZeroUsize::MIN.saturating_add(63),
             settle: true,
         }
@@ -55,6 +60,13 @@ impl DrainOptions {
     #[must_use]
     pub fn with_rate(mut self, rate: impl Into<Option<NonZeroU32>>) -> Self {
         self.rate = rate.into();
+        self
+    }
+
+    /// Sets [`share`](Self::share).
+    #[must_use]
+    pub fn with_share(mut self, share: impl Into<Option<Share>>) -> Self {
+        self.share = share.into();
         self
     }
 

@@ -1,10 +1,12 @@
 //! Draining and settling.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use loom_shard_plan::{Placement, PlanError, RebalanceOptions, ShardId, ShardPlan};
-use loom_sharded_store::{PlanChangeError, ShardedStore};
+use loom_sharded_store::{DrainOptions, PlanChangeError, ShardedStore, Share};
 use loom_spi::{Delete, EventStore, ExecutionId, Head, Operation, StoreErrorKind};
 
 use crate::support::{
@@ -322,4 +324,46 @@ async fn a_store_without_a_plan_has_nothing_to_settle() {
     assert!(matches!(refused, PlanChangeError::Unplanned));
     let refused = store.settle_drained().await.unwrap_err();
     assert!(matches!(refused, PlanChangeError::Unplanned));
+}
+
+/// How long a drain of twelve executions takes on shards whose every call takes 10 ms.
+async fn time_to_drain(options: DrainOptions) -> Duration {
+    let shards = vec![TestShard::relocating(), TestShard::relocating()];
+    let store = open(&shards, &on_shard_0()).await;
+    for n in 0..12 {
+        append(&store, &id(&format!("order-{n}")), 0, &["placed"])
+            .await
+            .unwrap();
+    }
+    store.publish(all_to(&on_shard_0(), 1)).await.unwrap();
+    shards
+        .iter()
+        .for_each(|shard| shard.takes(Duration::from_millis(10)));
+    let begun = tokio::time::Instant::now();
+    let options = options.with_live(true).with_settle(false);
+    let drained = store.drain(&options, |_| {}).await.unwrap();
+    assert_eq!((drained.moved, drained.stuck), (12, 0));
+    begun.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_rests_as_long_as_its_share_says() {
+    for at_once in [1, 5] {
+        let options = DrainOptions::new().with_at_once(NonZeroUsize::new(at_once).unwrap());
+        let whole = time_to_drain(options.clone()).await;
+        let all = options.clone().with_share(Share::new(1.0).unwrap());
+        let all = time_to_drain(all).await;
+        let quarter = options.with_share(Share::new(0.25).unwrap());
+        let quarter = time_to_drain(quarter).await;
+        // The last rest is nobody's, and looking for the plan is no move.
+        let rested = quarter.div_duration_f64(all);
+        assert!(
+            (3.4..=4.0).contains(&rested),
+            "{at_once}: {quarter:?}, {all:?}"
+        );
+        assert!(whole <= all, "{at_once}: {whole:?}, {all:?}");
+        if at_once == 1 {
+            assert_eq!(whole, all);
+        }
+    }
 }

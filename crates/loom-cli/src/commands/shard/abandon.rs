@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use loom_shard_plan::ShardId;
 use loom_sharded_store::{AbandonError, Abandonment, Loss};
-use loom_spi::EventStore;
+use loom_spi::{EventStore, Records};
 use serde_json::json;
 
 use super::super::change::{answer, can_ask, warn_unreached};
 use crate::args::Abandon;
-use crate::config::{Config, remove_shard};
-use crate::deployment::{Survivors, is_there, open_shards};
+use crate::config::{Config, StoreUrl, remove_shard};
+use crate::deployment::{Survivors, is_another, is_there, open_at, open_shards, under_own_plan};
 use crate::failure::Failure;
 use crate::output::{Output, Tone, count, counted, write_stderr};
+use crate::source::redact;
 
 pub(crate) async fn run(args: &Abandon, config: &Config, output: Output) -> Result<(), Failure> {
     let shard = args.shard;
@@ -23,14 +24,8 @@ pub(crate) async fn run(args: &Abandon, config: &Config, output: Output) -> Resu
         match opened {
             Ok(store) if id == shard => there = Some(store),
             Ok(store) => remaining.push((id, store)),
-            Err(failure) if id == shard && is_there(&failure) => {
-                return Err(Failure::refused(format!(
-                    "shard {shard} is there and cannot be opened now: give up only what is gone for good"
-                ))
-                .with_cause(failure.to_string().trim_start_matches("error: ").to_owned()));
-            }
-            // That is why it is given up.
-            Err(_) if id == shard => {}
+            // Unless it is something else, that is why it is given up.
+            Err(failure) if id == shard => refuse_present(shard, failure)?,
             Err(failure) => {
                 return Err(failure.context(format_args!(
                     "to give shard {shard} up, all the others have to answer"
@@ -44,6 +39,64 @@ pub(crate) async fn run(args: &Abandon, config: &Config, output: Output) -> Resu
     result
 }
 
+/// Refuses to give up a shard of which there is a sign where it should be.
+fn refuse_present(shard: u16, failure: Failure) -> Result<(), Failure> {
+    let (there, another) = (is_there(&failure), is_another(&failure));
+    let reason = failure.without_help().to_string();
+    let reason = reason.trim_start_matches("error: ").to_owned();
+    if there {
+        return Err(Failure::refused(format!(
+            "shard {shard} is there and cannot be opened now: give up only what is gone for good"
+        ))
+        .with_cause(reason));
+    }
+    if another {
+        return Err(Failure::refused(format!(
+            "something else is where `loom.toml` says that shard {shard} is: the shard may be alive, at another url"
+        ))
+        .with_cause(reason)
+        .with_help(format!(
+            "correct the url of shard {shard}; if the shard is gone for good, and another store has taken its place, name a file that is not there"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses to give up a shard that answers where the others say that it is, whatever `loom.toml` says.
+async fn refuse_elsewhere(
+    config: &Config,
+    shard: u16,
+    survivors: &Survivors,
+) -> Result<(), Failure> {
+    let named = config.shards.get(&shard);
+    let known = named.map(|url| url.file(config.folder()));
+    for location in survivors.locations(shard).await? {
+        let Ok(url) = StoreUrl::parse(&location) else {
+            continue;
+        };
+        if known.as_ref() == Some(&url.file(config.folder())) {
+            continue;
+        }
+        match open_at(config, shard, &url).await {
+            Ok(store) => store.close().await?,
+            Err(failure) if is_there(&failure) => {}
+            Err(_) => continue,
+        }
+        let named = named.map_or_else(
+            || "does not name it".to_owned(),
+            |url| format!("says `{}`", redact(&url.to_string())),
+        );
+        let right = redact(&location);
+        return Err(Failure::refused(format!(
+            "shard {shard} is alive, at `{right}`, where the other shards say that it is; `loom.toml` {named}"
+        ))
+        .with_help(format!(
+            "write `url = \"{right}\"` for shard {shard}; if that is an old copy of it, take the copy away first"
+        )));
+    }
+    Ok(())
+}
+
 async fn abandon(
     args: &Abandon,
     config: &Config,
@@ -52,10 +105,15 @@ async fn abandon(
     output: Output,
 ) -> Result<(), Failure> {
     let shard = args.shard;
+    if there.is_none() {
+        refuse_elsewhere(config, shard, survivors).await?;
+    }
     let prepared = Abandonment::prepare(
         config.deployment.clone(),
         ShardId(shard),
-        there.map(|store| store as Arc<dyn EventStore>),
+        there
+            .iter()
+            .map(|store| Arc::clone(store) as Arc<dyn EventStore>),
         survivors.stores(),
         Some(survivors.connect()),
     )
@@ -64,6 +122,9 @@ async fn abandon(
         Ok(abandonment) => abandonment,
         // Given up before, by a command that was interrupted perhaps; or never used.
         Err(AbandonError::NotInPlan { epoch, .. }) if config.shards.contains_key(&shard) => {
+            if let Some(store) = &there {
+                refuse_used(shard, &**store).await?;
+            }
             remove_shard(config, shard)?;
             let document = json!({ "shard": shard, "epoch": epoch, "lost_buckets": 0, "lost_share": 0.0, "published": false });
             return output.print(&document, |_| {
@@ -98,6 +159,26 @@ async fn abandon(
         )
     })?;
     removed.map(drop)
+}
+
+/// Refuses to forget where a shard is that is no member and holds something all the same.
+async fn refuse_used(shard: u16, store: &dyn EventStore) -> Result<(), Failure> {
+    let Some(relocation) = store.capabilities().relocation else {
+        return Ok(());
+    };
+    let page = under_own_plan(store, async |epoch| {
+        relocation.records(Records::new(1).with_epoch(epoch)).await
+    });
+    match page.await?.records.first() {
+        None => Ok(()),
+        Some(record) => Err(Failure::refused(format!(
+            "shard {shard} is not in the plan, so that there is nothing to give up; it still holds `{}`, from before it left",
+            record.id
+        ))
+        .with_help(format!(
+            "`loom repair {shard}` takes what is nowhere else to where it belongs, and leaves the shard empty"
+        ))),
+    }
 }
 
 fn confirm(

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::Mutex;
 use std::task::Poll;
+use std::time::Duration;
 
 use loom_spi::{ExecutionId, Operation, StoreError, StoreErrorKind};
 
@@ -53,6 +54,7 @@ pub(crate) struct Script {
 struct Inner {
     down: bool,
     yields: bool,
+    takes: Duration,
     calls: Vec<Call>,
     faults: Vec<Fault>,
     events: Vec<(Call, Event)>,
@@ -87,9 +89,20 @@ impl Script {
         self.inner.lock().unwrap().yields = true;
     }
 
+    /// From now on every call takes this long, by the clock of the runtime.
+    pub(crate) fn takes(&self, time: Duration) {
+        self.inner.lock().unwrap().takes = time / 2;
+    }
+
     /// Lets others go first, if that was asked for.
     pub(crate) async fn pause(&self) {
-        let yields = self.inner.lock().unwrap().yields;
+        let (yields, takes) = {
+            let inner = self.inner.lock().unwrap();
+            (inner.yields, inner.takes)
+        };
+        if !takes.is_zero() {
+            tokio::time::sleep(takes).await;
+        }
         if yields {
             let mut paused = false;
             poll_fn(|cx| {

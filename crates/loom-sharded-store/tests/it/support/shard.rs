@@ -122,6 +122,11 @@ impl TestShard {
         self.script.yields();
     }
 
+    /// From now on every call takes this long, by the clock of the runtime.
+    pub(crate) fn takes(&self, time: std::time::Duration) {
+        self.script.takes(time);
+    }
+
     /// The calls since the last time this was asked.
     pub(crate) fn take_calls(&self) -> Vec<Call> {
         self.script.take_calls()
