@@ -23,6 +23,10 @@ impl Work for Import {
             ImportAdmission::Compare => {
                 compare_with_log(self, found.unwrap_or_default(), change).await
             }
+            ImportAdmission::Join => {
+                let merged = Merged::of(change.session(), self, found.as_ref()).await?;
+                attach(self, found, None, &merged, change).await
+            }
             _ => Err(StoreErrorKind::Unsupported {
                 capability: "this kind of import",
             }

@@ -103,11 +103,11 @@ async fn a_shard_that_answers_is_not_given_up_and_a_wiped_one_is() {
             epoch: 1
         }
     ));
-    // Every other shard has to be there.
+    // Somebody has to be left.
     let too_few = Abandonment::prepare(deployment(), ShardId(7), None, Vec::new(), None);
     assert!(matches!(
         too_few.await.unwrap_err(),
-        AbandonError::Shards(_)
+        AbandonError::NobodyLeft { shard: ShardId(7) }
     ));
 }
 

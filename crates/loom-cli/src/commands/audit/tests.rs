@@ -62,7 +62,7 @@ async fn apply(other: &ShardedStore, change: Change) {
     match change {
         Change::Grow => {
             let active = plan.shards().iter().filter(|shard| shard.is_active());
-            let shards = active.count() as u16 + 1;
+            let shards = u16::try_from(active.count()).unwrap() + 1;
             let next = plan
                 .rebalanced(shards, RebalanceOptions::default())
                 .unwrap();
