@@ -89,7 +89,7 @@ impl Script {
         self.inner.lock().unwrap().yields = true;
     }
 
-    /// From now on every call takes this long, by the clock of the runtime.
+    /// From now on every call takes this long, by the clock of the runtime: for tests with `start_paused = true`.
     pub(crate) fn takes(&self, time: Duration) {
         self.inner.lock().unwrap().takes = time / 2;
     }

@@ -122,7 +122,7 @@ impl TestShard {
         self.script.yields();
     }
 
-    /// From now on every call takes this long, by the clock of the runtime.
+    /// From now on every call takes this long, by the clock of the runtime: for tests with `start_paused = true`.
     pub(crate) fn takes(&self, time: std::time::Duration) {
         self.script.takes(time);
     }
