@@ -10,10 +10,10 @@ use crate::Failure;
 use crate::report::{Row, Target};
 
 /// Syncs a turn.
-const SYNCS: u64 = 100;
+const SYNCS: u64 = 50;
 
 /// How many writers there are, how many events each appends in a turn, and the target beside the disk.
-const GROUPS: [(usize, u64, f64); 3] = [(1, SYNCS, 0.75), (64, 30, 14.0), (512, 20, 28.0)];
+const GROUPS: [(usize, u64, f64); 3] = [(1, SYNCS, 0.75), (64, 20, 14.0), (512, 8, 28.0)];
 
 pub(super) fn rows(runtime: &Runtime) -> Result<Vec<Row>, Failure> {
     let fixture = runtime.block_on(Fixture::create())?;
@@ -47,8 +47,8 @@ pub(super) fn rows(runtime: &Runtime) -> Result<Vec<Row>, Failure> {
     let mut writers = Writers::new(&fixture.store, 64);
     let mut batched = Loader::create(fixture.folder(), "batched.db", 64)?;
     let turns = Turns::take(
-        || runtime.block_on(writers.append(30)),
-        || Ok(64.0 * timed(30, || batched.append())?),
+        || runtime.block_on(writers.append(20)),
+        || Ok(64.0 * timed(20, || batched.append())?),
     )?;
     let against = "bare rusqlite, 64 events a transaction (the ceiling)";
     rows.push(row(64, against, &turns, Some(Target::AtLeast(0.75))));

@@ -106,15 +106,16 @@ impl Looker {
     }
 
     /// The columns that make an event, of the first `limit` events.
-    pub(super) fn read(&self, id: &ExecutionId, limit: i64) -> Result<Vec<Event>, Failure> {
+    pub(super) fn read(&self, id: &ExecutionId, limit: usize) -> Result<Vec<Event>, Failure> {
         let log: i64 = self
             .find("SELECT log FROM records WHERE index_key = ?1 AND id = ?2")?
             .query_row((id.route_hash().index_key(), id.as_str()), |row| row.get(0))?;
-        let mut read = self.find(
+        // A limit that were bound would have the statement planned anew each time.
+        let mut read = self.find(&format!(
             "SELECT seq, terminal, recorded_at, kind, payload FROM events
-             WHERE log = ?1 AND seq >= 0 ORDER BY seq LIMIT ?2",
-        )?;
-        let events = read.query_map((log, limit), |row| {
+             WHERE log = ?1 AND seq >= 0 ORDER BY seq LIMIT {limit}",
+        ))?;
+        let events = read.query_map([log], |row| {
             Ok((
                 row.get(0)?,
                 row.get(1)?,

@@ -9,6 +9,8 @@ use crate::report::{Row, Target};
 use crate::{Failure, Settings};
 
 const WRITERS: usize = 64;
+/// Of those that take longer.
+const ROUNDS: usize = 15;
 
 struct Known {
     name: &'static str,
@@ -95,7 +97,8 @@ pub(super) fn rows(runtime: &Runtime, settings: &Settings) -> Result<Vec<Row>, F
         } else {
             &mut unsynced
         };
-        let turns = Turns::take(
+        let turns = Turns::of(
+            ROUNDS,
             || runtime.block_on(writers.append(30)),
             || {
                 let took = peer.append(WRITERS, known.each)?;
@@ -111,7 +114,8 @@ pub(super) fn rows(runtime: &Runtime, settings: &Settings) -> Result<Vec<Row>, F
             format!("{}; ours FULL, theirs {}", turns.rates(), peer.setting),
         ));
         let Some(times) = known.reads else { continue };
-        let turns = Turns::take(
+        let turns = Turns::of(
+            ROUNDS,
             || runtime.block_on(reads::read(&fixture.store, &log, 100, 200)),
             || Ok(per_second(times, peer.read(times)?)),
         )?;

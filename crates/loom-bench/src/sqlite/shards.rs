@@ -14,11 +14,11 @@ use crate::stores::{self, Store};
 
 const SHARDS: u16 = 4;
 /// Appends of a lone writer in a turn.
-const LONE: u64 = 100;
+const LONE: u64 = 50;
 
 pub(super) fn rows(runtime: &Runtime) -> Result<Vec<Row>, Failure> {
     let mut rows = vec![four(runtime)?];
-    for (writers, each) in [(1, LONE), (64, 30)] {
+    for (writers, each) in [(1, LONE), (64, 20)] {
         rows.push(decorated(runtime, writers, each)?);
     }
     Ok(rows)
