@@ -6,6 +6,7 @@
 )]
 
 mod drain;
+mod graph;
 mod logs;
 mod plan;
 mod report;
@@ -70,6 +71,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("drain", drain::run),
     ("sqlite", sqlite::run),
     (LONG, sqlite::size),
+    ("graph", |_| graph::run()),
 ];
 
 /// Takes minutes, and gigabytes of disk: `all` leaves it out.
