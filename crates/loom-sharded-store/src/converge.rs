@@ -163,7 +163,10 @@ impl Core {
             return Ok(false);
         };
         match remedy {
-            Remedy::Raise => self.raise(&planner, seen, &shard).await,
+            Remedy::Raise if self.rules.keep(Rule::RaiseBehind) => {
+                self.raise(&planner, seen, &shard).await
+            }
+            Remedy::Raise => Ok(false),
             Remedy::Follow | Remedy::AskOthers { .. } => {
                 Ok(self.follow(&mut planner, seen, &shard).await? && may_repeat)
             }
@@ -216,6 +219,10 @@ impl Core {
     ) -> Result<bool, PlanChangeError> {
         match shard.plan().await? {
             Some(plan) if plan.epoch() > seen.epoch => {
+                let next = plan.epoch() == seen.epoch + 1;
+                if !next && !self.rules.keep(Rule::FollowAnyNewer) {
+                    return Ok(false);
+                }
                 self.install(planner, plan).await?;
                 self.counters.newer_plans.count();
                 Ok(true)

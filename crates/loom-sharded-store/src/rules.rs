@@ -18,6 +18,8 @@ pub(crate) enum Rule {
     RequireRecord,
     /// A move carries the highest fence token.
     FenceTravels,
+    /// A move carries the edges.
+    LineageTravels,
     /// A sealed leftover is removed before the record moves towards it.
     LeftoverFirst,
     /// Whoever wants to change what is sealed on the source finishes the move first.
@@ -28,6 +30,8 @@ pub(crate) enum Rule {
     DeleteLeftover,
     /// A delete leaves a mark against late imports.
     DeleteMarks,
+    /// Forgetting edges leaves a mark against late imports.
+    ForgetMarks,
     /// An answer of a cached side that a move could explain is not believed.
     CacheIsHint,
     /// A record is retired on the source only once it is whole on the destination.
@@ -42,6 +46,10 @@ pub(crate) enum Rule {
     ValidateStep,
     /// A bucket settles only if its source is empty.
     CheckDrained,
+    /// A node follows any newer plan, whether it is the step after its own or not.
+    FollowAnyNewer,
+    /// A shard that is one epoch behind is raised by whoever meets it.
+    RaiseBehind,
     /// The lowest shard of the present plan decides.
     DecideOnPresent,
 }

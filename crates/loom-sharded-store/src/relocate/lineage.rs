@@ -68,7 +68,8 @@ impl Core {
             } else {
                 sides.destination
             };
-            let answer = side.forget(request.clone().with_mark(!source_counts)).await;
+            let marking = !source_counts && self.rules.keep(Rule::ForgetMarks);
+            let answer = side.forget(request.clone().with_mark(marking)).await;
             match answer.as_ref().map_err(StoreError::kind) {
                 Err(StoreErrorKind::Sealed) => self.unblock(FORGET, parent, sides).await?,
                 // Nothing to forget where there was a record a moment ago: it may have moved.

@@ -231,6 +231,9 @@ impl Core {
         if !self.rules.keep(Rule::FenceTravels) {
             sealed.fence = None;
         }
+        if !self.rules.keep(Rule::LineageTravels) {
+            sealed.branches.clear();
+        }
         let mut from = 0;
         loop {
             let events = self.part(sides.source, id, from, sealed.events()).await?;

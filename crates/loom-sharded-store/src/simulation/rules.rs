@@ -106,11 +106,15 @@ without! {
     bringing_the_record_first: rule: Rule::BringRecord;
     requiring_a_record: rule: Rule::RequireRecord;
     fences_that_travel: rule: Rule::FenceTravels;
+    edges_that_travel: rule: Rule::LineageTravels;
     removing_leftovers_first: rule: Rule::LeftoverFirst;
     finishing_moves: rule: Rule::FinishMove;
     unsealing: rule: Rule::Unseal;
     deleting_leftovers: rule: Rule::DeleteLeftover;
     marks_of_deletes: rule: Rule::DeleteMarks;
+    marks_of_forgetting: rule: Rule::ForgetMarks;
+    following_any_newer_plan: rule: Rule::FollowAnyNewer;
+    raising_what_is_behind: rule: Rule::RaiseBehind;
     doubting_the_cache: rule: Rule::CacheIsHint;
     retiring_last: rule: Rule::RetireLast;
     sources_before_destinations: rule: Rule::SourcesFirst;
@@ -125,6 +129,10 @@ without! {
     seals_against_appends: store: StoreRule::SealedAppend;
     seals_against_deletes: store: StoreRule::SealedDelete;
     seals_against_fences: store: StoreRule::SealedFence;
+    seals_against_edges: store: StoreRule::SealedRecording;
+    seals_against_forgetting: store: StoreRule::SealedForgetting;
+    imports_that_merge: store: StoreRule::ImportMerges;
+    deletes_that_keep_fences: store: StoreRule::DeleteKeepsFence;
     refusing_marked_imports: store: StoreRule::ImportMarked;
     imports_in_one_step: store: StoreRule::ImportWhole;
     imports_that_fence: store: StoreRule::ImportFence;

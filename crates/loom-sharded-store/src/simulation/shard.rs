@@ -32,6 +32,14 @@ pub(crate) enum StoreRule {
     SealedDelete,
     /// A sealed record's fence is not acquired.
     SealedFence,
+    /// A sealed record gets no edges.
+    SealedRecording,
+    /// A sealed record does not lose its edges.
+    SealedForgetting,
+    /// An import into a record without a log keeps what is there.
+    ImportMerges,
+    /// A delete keeps the fence.
+    DeleteKeepsFence,
     /// A marked id is not imported.
     ImportMarked,
     /// An import becomes visible in one step.
@@ -157,8 +165,28 @@ impl SimShard {
         answer
     }
 
+    /// Removes what is left of a record that has no log.
+    async fn drop_without_log(
+        &self,
+        id: &ExecutionId,
+        epoch: Option<PlanEpoch>,
+    ) -> Result<(), StoreError> {
+        let inspect = Inspect::new(id.clone()).with_epoch(epoch);
+        let record = self.store.inspect(inspect).await?;
+        if record.is_some_and(|record| record.head.is_none() && !record.sealed) {
+            let seal = Seal::new(id.clone()).with_epoch(epoch);
+            self.store.seal(seal).await?;
+            let retire = Retire::new(id.clone()).with_epoch(epoch);
+            self.store.retire(retire).await?;
+        }
+        Ok(())
+    }
+
     async fn import_now(&self, mut request: Import) -> Result<Imported, StoreError> {
         request.epoch = self.epoch(request.epoch).await;
+        if self.breaks(StoreRule::ImportMerges) {
+            self.drop_without_log(&request.id, request.epoch).await?;
+        }
         if self.breaks(StoreRule::ImportFence) {
             request.sealed.fence = None;
         }
@@ -249,9 +277,13 @@ impl EventStore for SimShard {
             let mut request = request.with_epoch(epoch);
             request.mark &= !shard.breaks(StoreRule::ImportMarked);
             let delete = || shard.store.delete(request.clone());
-            shard
+            let deleted = shard
                 .forced(StoreRule::SealedDelete, &request.id, epoch, delete)
-                .await
+                .await?;
+            if shard.breaks(StoreRule::DeleteKeepsFence) {
+                shard.drop_without_log(&request.id, epoch).await?;
+            }
+            Ok(deleted)
         })
         .await
     }
@@ -367,7 +399,15 @@ impl BranchRegistry for SimShard {
         let id = request.parent.clone();
         self.call(Operation::RecordLineage, Some(&id), |shard| async move {
             request.epoch = shard.epoch(request.epoch).await;
-            shard.store.record_lineage(request).await
+            let record = || shard.store.record_lineage(request.clone());
+            shard
+                .forced(
+                    StoreRule::SealedRecording,
+                    &request.parent,
+                    request.epoch,
+                    record,
+                )
+                .await
         })
         .await
     }
@@ -394,7 +434,15 @@ impl BranchRegistry for SimShard {
         let id = request.parent.clone();
         self.call(Operation::Forget, Some(&id), |shard| async move {
             request.epoch = shard.epoch(request.epoch).await;
-            shard.store.forget(request).await
+            let forget = || shard.store.forget(request.clone());
+            shard
+                .forced(
+                    StoreRule::SealedForgetting,
+                    &request.parent,
+                    request.epoch,
+                    forget,
+                )
+                .await
         })
         .await
     }
