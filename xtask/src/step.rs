@@ -18,6 +18,7 @@ pub(crate) enum Step {
     Conformance,
     Plans,
     Test,
+    CloudRun,
     Snapshots,
 }
 
@@ -48,7 +49,7 @@ impl From<Result<(), String>> for Outcome {
 
 impl Step {
     /// In the order in which they run.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Fmt,
         Self::Deny,
         Self::Clippy,
@@ -57,6 +58,7 @@ impl Step {
         Self::Conformance,
         Self::Plans,
         Self::Test,
+        Self::CloudRun,
         Self::Snapshots,
     ];
 
@@ -71,6 +73,7 @@ impl Step {
             Self::Conformance => "conformance",
             Self::Plans => "plans",
             Self::Test => "test",
+            Self::CloudRun => "cloud-run",
             Self::Snapshots => "snapshots",
         }
     }
@@ -88,6 +91,7 @@ impl Step {
                 "the committed plans are legal steps, and their summaries are up to date"
             }
             Self::Test => "the tests pass, those of layering and tidiness included",
+            Self::CloudRun => "instances that are jobs of Cloud Run, on a server of this machine",
             Self::Snapshots => "no snapshot is pending, none is left over",
         }
     }
@@ -98,7 +102,7 @@ impl Step {
             Self::Fmt => "run `cargo fmt --all`",
             Self::Deny => "fix the dependency, or give the exception and its reason in deny.toml",
             Self::Clippy | Self::Doc => "fix the warnings above",
-            Self::Doctest | Self::Test => "fix the failures above",
+            Self::Doctest | Self::Test | Self::CloudRun => "fix the failures above",
             Self::Conformance => "see the matrix above, and target/conformance.md",
             Self::Plans => {
                 "mend the plan, or accept what is shown above with `cargo xtask plans --bless`"
@@ -157,6 +161,18 @@ impl Step {
             Self::Conformance => conformance::run(workspace, build).into(),
             Self::Plans => plans::run(workspace, build, false).into(),
             Self::Test => tests(workspace).into(),
+            // Its dependencies are many: nothing else builds them.
+            Self::CloudRun => run(&mut cargo(&[
+                "test",
+                "--package",
+                "loom-tests",
+                "--features",
+                "cloud-run",
+                "--test",
+                "durable",
+                "cloud_run",
+            ]))
+            .into(),
             Self::Snapshots => {
                 let used = tests_passed.then(|| references(workspace));
                 snapshots::check(workspace.root(), used.as_deref()).into()

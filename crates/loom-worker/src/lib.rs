@@ -25,5 +25,7 @@ pub use instance::{
 };
 pub use local::{LocalWorkerRuntime, LocalWorkerRuntimeBuilder};
 pub use open::{WhenLeased, open_when_free};
+#[cfg(feature = "cloud-run")]
+pub use platforms::CloudRun;
 #[cfg(all(unix, feature = "os-process"))]
 pub use platforms::OsProcess;

@@ -3,6 +3,12 @@
 //! `LOOM_DURABLE_ROUNDS` says how many processes are killed (default 25), `LOOM_DURABLE_SEED` where.
 
 #[cfg(test)]
+#[cfg(feature = "cloud-run")]
+mod admin_api;
+#[cfg(test)]
+#[cfg(feature = "cloud-run")]
+mod cloud_run;
+#[cfg(test)]
 mod crashes;
 #[cfg(test)]
 mod dispatchers;
