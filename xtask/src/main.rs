@@ -6,6 +6,7 @@ mod demo;
 mod deny;
 mod lines;
 mod plans;
+mod postgres;
 mod report;
 mod simulate;
 mod snapshots;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::workspace::{Build, Workspace, run};
-use crate::{conformance, deny, plans, snapshots};
+use crate::{conformance, deny, plans, postgres, snapshots};
 
 /// One check. The tests come last but for what builds on them, so that their own closing lines stand
 /// right above the summary.
@@ -15,6 +15,7 @@ pub(crate) enum Step {
     Clippy,
     Doc,
     Doctest,
+    Postgres,
     Conformance,
     Plans,
     Test,
@@ -55,6 +56,7 @@ impl Step {
         Self::Clippy,
         Self::Doc,
         Self::Doctest,
+        Self::Postgres,
         Self::Conformance,
         Self::Plans,
         Self::Test,
@@ -70,6 +72,7 @@ impl Step {
             Self::Clippy => "clippy",
             Self::Doc => "doc",
             Self::Doctest => "doctest",
+            Self::Postgres => "postgres",
             Self::Conformance => "conformance",
             Self::Plans => "plans",
             Self::Test => "test",
@@ -86,6 +89,7 @@ impl Step {
             Self::Clippy => "no lint warns, in any target",
             Self::Doc => "the documentation builds without warnings",
             Self::Doctest => "the examples in the documentation run",
+            Self::Postgres => "PostgreSQL is there, so that no test of it is skipped",
             Self::Conformance => "every store passes the conformance suite",
             Self::Plans => {
                 "the committed plans are legal steps, and their summaries are up to date"
@@ -103,6 +107,7 @@ impl Step {
             Self::Deny => "fix the dependency, or give the exception and its reason in deny.toml",
             Self::Clippy | Self::Doc => "fix the warnings above",
             Self::Doctest | Self::Test | Self::CloudRun => "fix the failures above",
+            Self::Postgres => "install PostgreSQL",
             Self::Conformance => "see the matrix above, and target/conformance.md",
             Self::Plans => {
                 "mend the plan, or accept what is shown above with `cargo xtask plans --bless`"
@@ -158,6 +163,7 @@ impl Step {
                 "--no-fail-fast",
             ]))
             .into(),
+            Self::Postgres => postgres::check(),
             Self::Conformance => conformance::run(workspace, build).into(),
             Self::Plans => plans::run(workspace, build, false).into(),
             Self::Test => tests(workspace).into(),
