@@ -50,7 +50,7 @@ impl From<Result<(), String>> for Outcome {
 
 impl Step {
     /// In the order in which they run.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Fmt,
         Self::Deny,
         Self::Clippy,

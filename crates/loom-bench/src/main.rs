@@ -9,6 +9,7 @@ mod drain;
 mod graph;
 mod logs;
 mod plan;
+mod postgres;
 mod report;
 mod routing;
 mod sqlite;
@@ -72,6 +73,7 @@ const SUITES: &[(&str, Suite)] = &[
     ("sqlite", sqlite::run),
     (LONG, sqlite::size),
     ("graph", |_| graph::run()),
+    ("postgres", postgres::run),
 ];
 
 /// Takes minutes, and gigabytes of disk: `all` leaves it out.
