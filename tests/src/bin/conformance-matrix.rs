@@ -25,14 +25,19 @@ fn main() -> ExitCode {
 
 fn run() -> Result<Matrix, String> {
     let (mut json, mut markdown) = (None, None);
+    let mut only = String::new();
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let target = match argument.as_str() {
+            "--only" => {
+                only = arguments.next().ok_or("--only needs a part of a name")?;
+                continue;
+            }
             "--json" => &mut json,
             "--markdown" => &mut markdown,
             other => {
                 return Err(format!(
-                    "unexpected argument `{other}`; known: --json FILE, --markdown FILE"
+                    "unexpected argument `{other}`; known: --only PART, --json FILE, --markdown FILE"
                 ));
             }
         };
@@ -42,7 +47,9 @@ fn run() -> Result<Matrix, String> {
     }
 
     let mut matrix = Matrix::new();
-    for (name, factory) in loom_tests::stores::all() {
+    let stores = loom_tests::stores::all();
+    let wanted = stores.into_iter().filter(|(name, _)| name.contains(&only));
+    for (name, factory) in wanted {
         let mut cases = 0;
         let reports = run_store(Arc::clone(&factory), |_| cases += 1);
         eprintln!("{name}: {cases} cases");

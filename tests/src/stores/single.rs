@@ -101,12 +101,17 @@ impl SharedClock {
         Ok(SqliteStore::create(path, self.options(identity)).await?)
     }
 
+    /// Moves the clock on.
+    pub(super) fn advance(&self, by: Duration) {
+        let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+
     /// Lets a case move the clock on.
     pub(super) fn drive(&self, subject: Subject) -> Subject {
-        let now = Arc::clone(&self.0);
-        subject.with_clock(move |by: Duration| {
-            let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-            now.fetch_add(millis, Ordering::SeqCst);
+        let clock = self.clone();
+        subject.with_clock(move |by| {
+            clock.advance(by);
             async { Ok(()) }
         })
     }
