@@ -14,14 +14,14 @@ use loom_spi::{
     BoxError, EventStore, ExecutionId, Head, PlanEpoch, PlanLedger as _, ShardIdentity, StoreError,
     StoreErrorKind,
 };
-use loom_store_sqlite::{OpenFailure, Options, SqliteStore};
 use tokio::sync::Mutex;
 
+use crate::backend::{Backend, Settings};
 use crate::config::{Config, StoreUrl};
 use crate::failure::{Exit, Failure, repair_help};
 
 /// The shards that are open, by id.
-type Shards = BTreeMap<u16, Arc<SqliteStore>>;
+type Shards = BTreeMap<u16, Arc<Backend>>;
 
 /// An open deployment.
 pub(crate) struct Deployment {
@@ -74,11 +74,7 @@ impl Deployment {
     }
 
     /// Gives the store a shard that a later plan will name.
-    pub(crate) async fn add_shard(
-        &self,
-        shard: u16,
-        store: Arc<SqliteStore>,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn add_shard(&self, shard: u16, store: Arc<Backend>) -> Result<(), Failure> {
         if self.shards().await.contains_key(&shard) {
             return Ok(());
         }
@@ -107,7 +103,7 @@ impl Deployment {
         Ok(None)
     }
 
-    /// The file of a shard.
+    /// The file of a shard, if it is in a file.
     pub(crate) fn file(&self, shard: ShardId) -> Option<PathBuf> {
         self.config.file(shard.get())
     }
@@ -128,7 +124,7 @@ fn no_plan() -> Failure {
 }
 
 /// Whether a shard has the log of an execution, under whichever plan it is.
-async fn is_on(store: &SqliteStore, id: &ExecutionId) -> Result<bool, Failure> {
+async fn is_on(store: &Backend, id: &ExecutionId) -> Result<bool, Failure> {
     let head = under_own_plan(store, async |epoch| {
         store.head(Head::new(id.clone()).with_epoch(epoch)).await
     });
@@ -161,7 +157,7 @@ pub(crate) async fn ledger_epoch(store: &dyn EventStore) -> Result<Option<PlanEp
 }
 
 /// Opens the shards of a deployment file, each by itself.
-pub(crate) async fn open_shards(config: &Config) -> Vec<(u16, Result<Arc<SqliteStore>, Failure>)> {
+pub(crate) async fn open_shards(config: &Config) -> Vec<(u16, Result<Arc<Backend>, Failure>)> {
     let opened = config.shards.keys().map(|&shard| async move {
         let opened = open_shard(config, shard).await;
         (shard, opened)
@@ -173,11 +169,11 @@ pub(crate) async fn open_shards(config: &Config) -> Vec<(u16, Result<Arc<SqliteS
 pub(crate) struct Survivors {
     config: Config,
     shards: Arc<Mutex<Shards>>,
-    given: Vec<(u16, Arc<SqliteStore>)>,
+    given: Vec<(u16, Arc<Backend>)>,
 }
 
 impl Survivors {
-    pub(crate) fn new(config: &Config, given: Vec<(u16, Arc<SqliteStore>)>) -> Self {
+    pub(crate) fn new(config: &Config, given: Vec<(u16, Arc<Backend>)>) -> Self {
         Self {
             config: config.clone(),
             shards: Arc::new(Mutex::new(given.iter().cloned().collect())),
@@ -219,7 +215,7 @@ impl Survivors {
     }
 }
 
-async fn open_shard(config: &Config, shard: u16) -> Result<Arc<SqliteStore>, Failure> {
+async fn open_shard(config: &Config, shard: u16) -> Result<Arc<Backend>, Failure> {
     let Some(url) = config.shards.get(&shard) else {
         return Err(Failure::failed(format!("there is no shard {shard}")));
     };
@@ -241,8 +237,8 @@ pub(crate) async fn open_at(
     config: &Config,
     shard: u16,
     url: &StoreUrl,
-) -> Result<SqliteStore, Failure> {
-    let opened = SqliteStore::open(url.file(config.folder()), options(config, shard)).await;
+) -> Result<Backend, Failure> {
+    let opened = Backend::open(url, config.folder(), settings(config, shard)).await;
     opened.map_err(|error| error.with_shard(shard).into())
 }
 
@@ -251,21 +247,19 @@ pub(crate) async fn create_shard(
     config: &Config,
     shard: u16,
     url: &StoreUrl,
-) -> Result<Arc<SqliteStore>, Failure> {
-    let file = url.file(config.folder());
-    if file.is_dir() {
+) -> Result<Arc<Backend>, Failure> {
+    if url.file(config.folder()).is_some_and(|file| file.is_dir()) {
         return Err(Failure::usage(format!(
             "`{url}` is a folder: expected the path of a file for shard {shard}"
         )));
     }
-    match SqliteStore::create(&file, options(config, shard)).await {
+    match Backend::create(url, config.folder(), settings(config, shard)).await {
         Ok(store) => Ok(Arc::new(store)),
         Err(error) => {
             let failure = Failure::from(error.with_shard(shard));
             Err(if failure.exit() == Exit::Refused {
                 failure.with_help(format!(
-                    "`{}` is there already and is not this shard: move it away, or choose another url",
-                    file.display()
+                    "`{url}` is there already and is not this shard: move it away, or choose another url"
                 ))
             } else {
                 failure
@@ -274,12 +268,10 @@ pub(crate) async fn create_shard(
     }
 }
 
-fn options(config: &Config, shard: u16) -> Options {
-    let identity = ShardIdentity::new(config.deployment.clone(), shard);
-    let options = Options::new().with_identity(identity);
-    match config.limits.busy_timeout_ms {
-        Some(timeout) => options.with_busy_timeout(Duration::from_millis(timeout)),
-        None => options,
+fn settings(config: &Config, shard: u16) -> Settings {
+    Settings {
+        identity: ShardIdentity::new(config.deployment.clone(), shard),
+        busy_timeout: config.limits.busy_timeout_ms.map(Duration::from_millis),
     }
 }
 
@@ -304,10 +296,10 @@ impl Connect for FileConnect {
         }
         let listed = Config::load(&self.config.path)
             .ok()
-            .and_then(|config| config.file(shard.get()));
-        let file = match (listed, location) {
-            (Some(file), _) => file,
-            (None, Some(location)) => StoreUrl::parse(location)?.file(self.config.folder()),
+            .and_then(|mut config| config.shards.remove(&shard.get()));
+        let url = match (listed, location) {
+            (Some(url), _) => url,
+            (None, Some(location)) => StoreUrl::parse(location)?,
             (None, None) => {
                 return Err(format!(
                     "`{}` does not say where shard {shard} is: expected a `[[shard]]` with that id",
@@ -316,7 +308,8 @@ impl Connect for FileConnect {
                 .into());
             }
         };
-        let store = SqliteStore::open(file, options(&self.config, shard.get())).await;
+        let settings = settings(&self.config, shard.get());
+        let store = Backend::open(&url, self.config.folder(), settings).await;
         let store = Arc::new(store.map_err(|error| error.with_shard(shard.get()))?);
         shards.insert(shard.get(), Arc::clone(&store));
         Ok(store)
@@ -325,14 +318,17 @@ impl Connect for FileConnect {
 
 /// Whether a shard that could not be opened is there all the same, with what it holds.
 pub(crate) fn is_there(failure: &Failure) -> bool {
-    let open_failure = failure.cause().and_then(cause_of::<OpenFailure>);
+    use loom_store_postgres::OpenFailure as Postgres;
+    use loom_store_sqlite::OpenFailure as Sqlite;
+    let Some(cause) = failure.cause() else {
+        return false;
+    };
     matches!(
-        open_failure,
-        Some(
-            OpenFailure::Locked { .. }
-                | OpenFailure::ReadOnly { .. }
-                | OpenFailure::NewerSchema { .. }
-        )
+        cause_of::<Sqlite>(cause),
+        Some(Sqlite::Locked { .. } | Sqlite::ReadOnly { .. } | Sqlite::NewerSchema { .. })
+    ) || matches!(
+        cause_of::<Postgres>(cause),
+        Some(Postgres::NewerSchema { .. } | Postgres::Privilege { .. })
     )
 }
 

@@ -2,6 +2,7 @@
 
 mod app;
 mod args;
+mod backend;
 mod commands;
 mod config;
 mod deployment;

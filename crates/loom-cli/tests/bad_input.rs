@@ -60,7 +60,7 @@ fn a_bad_deployment_file_is_told_with_its_place() {
         (shard, "missing field `deployment`"),
         ("deployment = \"d\"\nshards = 3\n", "loom.toml:2:1"),
         (
-            "deployment = \"d\"\n[[shard]]\nid = 0\nurl = \"postgres://u:hunter2@h/d\"\n",
+            "deployment = \"d\"\n[[shard]]\nid = 0\nurl = \"postgres://u:hunter2@h\"\n",
             "loom.toml:4:7",
         ),
         (

@@ -401,7 +401,7 @@ fn a_shard_is_added_ahead_of_the_plan_that_uses_it() {
         .run(&["shard", "add", "sqlite:x.db", "--id", "2"])
         .refused(3, &["there is a shard 2 already"]);
     bench
-        .run(&["shard", "add", "postgres://u:hunter2@h/d"])
+        .run(&["shard", "add", "mysql://u:hunter2@h/d"])
         .refused(2, &["expected `sqlite:PATH`"]);
     bench
         .run(&["shard", "add", "sqlite:shard-0.db", "--id", "9"])

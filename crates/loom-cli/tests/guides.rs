@@ -29,6 +29,8 @@ fn printed(bench: &Bench, command: &str) -> String {
             format!("{}:{}", loom.display(), std::env::var("PATH").unwrap()),
         )
         .env_remove("LOOM_CONFIG")
+        // As the guide on servers says.
+        .env("PGPASSWORD", "choose-one")
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -49,6 +51,23 @@ fn comparable(text: &str) -> Vec<&str> {
 
 /// `LOOM_WRITE_GUIDE=1` writes what is real into the guide: look at the difference.
 fn check(name: &str, prepare: impl FnOnce(&Bench)) {
+    check_as(name, &[], prepare);
+}
+
+/// With other names for what the guide calls something that is not there.
+fn check_as(name: &str, names: &[(&str, String)], prepare: impl FnOnce(&Bench)) {
+    let real_names = |text: &str| {
+        let renamed = names.iter();
+        renamed.fold(text.to_owned(), |text, (shown, real)| {
+            text.replace(shown, real)
+        })
+    };
+    let shown_names = |text: &str| {
+        let renamed = names.iter();
+        renamed.fold(text.to_owned(), |text, (shown, real)| {
+            text.replace(real, shown)
+        })
+    };
     let path = root().join("docs/guides").join(name);
     let guide = fs::read_to_string(&path).unwrap();
     let bench = Bench::new();
@@ -59,7 +78,8 @@ fn check(name: &str, prepare: impl FnOnce(&Bench)) {
         let shown = &rest[..rest.find("```").unwrap()];
         let mut real = String::new();
         for command in shown.lines().filter_map(|line| line.strip_prefix("$ ")) {
-            real.push_str(&format!("$ {command}\n{}", printed(&bench, command)));
+            let printed = printed(&bench, &real_names(command));
+            real.push_str(&format!("$ {command}\n{}", shown_names(&printed)));
         }
         if comparable(shown) != comparable(&real) {
             let block = |text: &str| format!("```console\n{text}```");
@@ -103,6 +123,33 @@ fn backing_up() {
 #[test]
 fn retention() {
     check("retain.md", |_| {});
+}
+
+#[test]
+fn shards_on_servers() {
+    if !loom_test_postgres::available() {
+        return;
+    }
+    let guide = fs::read_to_string(root().join("docs/guides/postgres.md")).unwrap();
+    let server = || {
+        let settings = loom_test_postgres::Settings::fast();
+        let cluster = loom_test_postgres::Cluster::start(&settings).unwrap();
+        cluster
+            .execute("postgres", "CREATE DATABASE events")
+            .unwrap();
+        for rest in guide.split("\n```sql\n").skip(1) {
+            let sql = &rest[..rest.find("```").unwrap()];
+            cluster.execute("events", sql).unwrap();
+        }
+        cluster
+    };
+    let (first, second) = (server(), server());
+    let address = |cluster: &loom_test_postgres::Cluster| format!("127.0.0.1:{}", cluster.port());
+    let names = [
+        ("db-1.shop.local", address(&first)),
+        ("db-2.shop.local", address(&second)),
+    ];
+    check_as("postgres.md", &names, |_| {});
 }
 
 #[test]

@@ -142,6 +142,30 @@ impl Cluster {
         self.folder.path()
     }
 
+    /// Runs SQL as the superuser, with `psql`, which comes with the server.
+    ///
+    /// # Errors
+    /// When `psql` is not there, or the server refuses a statement: in its words.
+    pub fn execute(&self, database: &str, sql: &str) -> Result<String, StartError> {
+        let output = self
+            .command("psql")
+            .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
+            .args(["--set", "ON_ERROR_STOP=1", "--command", sql, "--dbname"])
+            .arg(self.url(database))
+            .output()
+            .map_err(|source| StartError::Program {
+                program: "psql",
+                source,
+            })?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(StartError::Failed {
+            what: "`psql` failed".to_owned(),
+            log: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
     /// Ends the server at once, as a crash does: connections break, nothing is written back, and the next start
     /// recovers. Does nothing when it does not run.
     pub fn stop_immediately(&mut self) {

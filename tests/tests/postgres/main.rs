@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::unreachable,
     reason = "a test fails by panicking"
 )]

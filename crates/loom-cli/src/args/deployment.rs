@@ -18,7 +18,7 @@ pub(crate) struct Rebalance {
     pub(crate) shards: Option<u16>,
     #[command(flatten)]
     pub(crate) members: Members,
-    /// Where a joining shard is, once for each: sqlite:PATH [default: a file beside the others]
+    /// Where a joining shard is, once for each: sqlite:PATH or postgres://USER@HOST/DATABASE?schema=SCHEMA [default: a file beside the others]
     #[arg(long, value_name = "U")]
     pub(crate) add_url: Vec<String>,
     /// Allow fewer shards than now
@@ -106,7 +106,7 @@ pub(crate) enum ShardCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct AddShard {
-    /// Where it is: sqlite:PATH, relative to the deployment file
+    /// Where it is: sqlite:PATH, relative to the deployment file, or postgres://USER@HOST/DATABASE?schema=SCHEMA
     #[arg(value_name = "URL")]
     pub(crate) url: String,
     /// Its id [default: the one after the highest]

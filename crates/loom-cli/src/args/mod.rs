@@ -122,7 +122,8 @@ pub(crate) struct Init {
     /// The folder for loom.toml and the shards' files [default: that of --config]
     #[arg(long, value_name = "D")]
     pub(crate) dir: Option<PathBuf>,
-    /// Where a shard is, once for each: sqlite:PATH, relative to the deployment file
+    /// Where a shard is, once for each: sqlite:PATH, relative to the deployment file, or
+    /// postgres://USER@HOST/DATABASE?schema=SCHEMA
     #[arg(long, value_name = "U")]
     pub(crate) url: Vec<String>,
 }

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp as Moment;
 use loom_shard_plan::ShardPlan;
 use loom_spi::DeploymentId;
+use loom_store_postgres::PostgresStore;
 use loom_store_sqlite::{ShardCopy, Verified, back_up, verify};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::args::Backup;
+use crate::backend::Backend;
 use crate::config::{Config, folder_of};
 use crate::deployment::Deployment;
 use crate::failure::Failure;
@@ -63,19 +65,18 @@ pub(super) async fn run(
     output: Output,
 ) -> Result<(), Failure> {
     let to = &args.to;
+    let mut copies = BTreeMap::new();
+    for (shard, store) in deployment.shards().await {
+        match &*store {
+            Backend::Sqlite(store) => {
+                let from = store.path().to_owned();
+                let to = to.join(file_name(shard));
+                copies.insert(shard, ShardCopy { from, to });
+            }
+            Backend::Postgres(store) => return Err(on_a_server(shard, store)),
+        }
+    }
     prepare(to)?;
-    let copies: BTreeMap<u16, ShardCopy> = deployment
-        .shards()
-        .await
-        .into_iter()
-        .map(|(shard, store)| {
-            let copy = ShardCopy {
-                from: store.path().to_owned(),
-                to: to.join(file_name(shard)),
-            };
-            (shard, copy)
-        })
-        .collect();
     let progress = Progress::new(args.progress, "backup", Some(1_000));
     let config = deployment.config.clone();
     let manifest = {
@@ -99,6 +100,18 @@ pub(super) async fn run(
             manifest.epoch
         )
     })
+}
+
+/// Copies of files are of one moment; a server's own backups cannot be made to be of the same one.
+fn on_a_server(shard: u16, store: &PostgresStore) -> Failure {
+    Failure::refused(format!(
+        "shard {shard} is on a server, `{}`: `loom backup` copies shards in files only, since it cannot take them all at one moment otherwise",
+        store.location()
+    ))
+    .with_help(format!(
+        "use the server's own backups (`pg_dump --schema={}`, or base backups), and `loom repair` after one shard was restored; `loom export` writes all events to a file",
+        store.location().schema()
+    ))
 }
 
 fn file_name(shard: u16) -> String {

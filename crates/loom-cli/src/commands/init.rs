@@ -10,6 +10,7 @@ use loom_spi::{EventStore, ShardLocation};
 use serde::Serialize;
 
 use crate::args::{Global, Init};
+use crate::backend::Backend;
 use crate::config::{Config, Draft, FILE_NAME, StoreUrl, already_there, folder_of};
 use crate::deployment::create_shard;
 use crate::failure::Failure;
@@ -76,12 +77,12 @@ pub(super) async fn run(init: &Init, global: &Global, output: Output) -> Result<
     })
 }
 
-async fn create_shards(
-    config: &Config,
-) -> Result<Vec<(u16, Arc<loom_store_sqlite::SqliteStore>)>, Failure> {
+async fn create_shards(config: &Config) -> Result<Vec<(u16, Arc<Backend>)>, Failure> {
     let mut stores = Vec::with_capacity(config.shards.len());
     for (shard, url) in &config.shards {
-        if let Some(folder) = url.file(config.folder()).parent() {
+        if let Some(file) = url.file(config.folder())
+            && let Some(folder) = file.parent()
+        {
             fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
         }
         stores.push((*shard, create_shard(config, *shard, url).await?));

@@ -17,7 +17,9 @@ pub(super) async fn create(
 ) -> Result<Config, Failure> {
     let config = &deployment.config;
     for (shard, url) in new {
-        if let Some(folder) = url.file(config.folder()).parent() {
+        if let Some(file) = url.file(config.folder())
+            && let Some(folder) = file.parent()
+        {
             fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
         }
         let store = create_shard(config, *shard, url).await?;
@@ -67,7 +69,7 @@ pub(super) async fn refuse_used(
             ))
             .with_help(format!(
                 "`loom repair {shard}` takes what is nowhere else to where it belongs, and leaves the shard empty; or move `{}` away",
-                store.path().display()
+                store.place()
             )));
         }
     }

@@ -134,16 +134,27 @@ fn new_urls(
         })
         .collect();
     let given = given?;
-    // Beside the others: in the folder of the last one.
-    let Some(StoreUrl::Sqlite(beside)) = config.shards.values().next_back() else {
-        return Ok(Vec::new());
+    if !given.is_empty() {
+        return Ok(unknown.into_iter().zip(given).collect());
+    }
+    // Beside the others: in the folder of the last one that is in a file.
+    let beside = config.shards.values().rev().find_map(|url| match url {
+        StoreUrl::Sqlite(path) => Some(path),
+        StoreUrl::Postgres(_) => None,
+    });
+    let folder = match beside {
+        Some(beside) => beside.parent().unwrap_or(beside),
+        None if unknown.is_empty() => return Ok(Vec::new()),
+        None => {
+            return Err(Failure::usage(format!(
+                "where shall {} be? The others are on servers",
+                counted(unknown.len() as u64, "joining shard")
+            ))
+            .with_help("name a url for each with --add-url"));
+        }
     };
-    let folder = beside.parent().unwrap_or(beside);
-    let new = unknown.iter().enumerate();
-    Ok(new
-        .map(|(place, &shard)| {
-            let url = given.get(place).cloned();
-            (shard, url.unwrap_or_else(|| shard_file(folder, shard)))
-        })
+    Ok(unknown
+        .into_iter()
+        .map(|shard| (shard, shard_file(folder, shard)))
         .collect())
 }

@@ -105,8 +105,9 @@ fn plan(args: &Restore, config_path: &Path) -> Result<Job, Failure> {
     let mut in_the_way = Vec::new();
     for file in &manifest.shards {
         let Some(to) = config.file(file.shard) else {
+            // No such shard, or one on a server.
             return Err(Failure::refused(format!(
-                "`{}` does not say where shard {} shall be",
+                "`{}` names no file for shard {}",
                 config.path.display(),
                 file.shard
             ))

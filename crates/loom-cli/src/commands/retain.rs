@@ -1,7 +1,6 @@
 //! `loom retain`.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt as _;
@@ -10,12 +9,12 @@ use loom_spi::{
     Children, Delete, EventStore as _, EventStoreExt as _, ExecutionId, ExecutionState, Forget,
     Head, List, LogHead, Parent, StoreErrorKind, Timestamp,
 };
-use loom_store_sqlite::SqliteStore;
 use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::args::Retain;
+use crate::backend::Backend;
 use crate::deployment::Deployment;
 use crate::failure::Failure;
 use crate::output::{Output, Tone, count, counted, moment};
@@ -232,9 +231,13 @@ impl Retention<'_> {
     }
 
     /// Gives the space of a shard back, and rests after each step.
-    async fn release(&self, shard: u16, store: &Arc<SqliteStore>) -> Result<(), Failure> {
+    async fn release(&self, shard: u16, store: &Backend) -> Result<(), Failure> {
         loop {
             let started = Instant::now();
+            // A server gives space back by itself.
+            let Backend::Sqlite(store) = store else {
+                return Ok(());
+            };
             let space = store.release_space(PAGES).await?;
             let mut report = self.report.lock().await;
             report.released_bytes += space.released * space.page_size;

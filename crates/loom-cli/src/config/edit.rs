@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use loom_spi::DeploymentId;
 use tempfile::NamedTempFile;
 
-use super::{Config, FILE_NAME, StoreUrl, folder_of};
+use super::{Config, FILE_NAME, StoreUrl, folder_of, holds_password};
 use crate::failure::Failure;
 use crate::source::Source;
 use crate::staged;
@@ -120,7 +120,7 @@ fn push_shard(text: &mut String, shard: impl std::fmt::Display, url: &StoreUrl) 
     let _ = write!(
         text,
         "\n[[shard]]\nid = {shard}\nurl = {}\n",
-        quoted(&url.to_string())
+        quoted(&url.as_written())
     );
 }
 
@@ -211,11 +211,13 @@ fn without(text: &str, shard: u16) -> String {
 /// Puts a text in the place of the deployment file, in one step.
 fn replace(config: &Config, changed: &Source) -> Result<(), Failure> {
     let staged = stage(&config.path, changed.text())?;
-    let permissions = fs::metadata(&config.path)
-        .map_err(|error| Failure::io("read", &config.path, error))?
-        .permissions();
-    fs::set_permissions(staged.path(), permissions)
-        .map_err(|error| Failure::io("write", staged.path(), error))?;
+    if !holds_password(changed.text()) {
+        let permissions = fs::metadata(&config.path)
+            .map_err(|error| Failure::io("read", &config.path, error))?
+            .permissions();
+        fs::set_permissions(staged.path(), permissions)
+            .map_err(|error| Failure::io("write", staged.path(), error))?;
+    }
     staged
         .persist(&config.path)
         .map_err(|error| Failure::io("write", &config.path, error.error))?;
@@ -225,13 +227,19 @@ fn replace(config: &Config, changed: &Source) -> Result<(), Failure> {
 /// Writes `text` durably beside `target`, to be moved there in one step.
 fn stage(target: &Path, text: &str) -> Result<NamedTempFile, Failure> {
     let write = || {
-        // Readable for everyone whom the umask lets: it holds no secret, and other users run `loom status`.
-        let mut file = staged::stage(target, None)?;
+        let mut file = staged::stage(target, permissions_for(text))?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         Ok(file)
     };
     write().map_err(|error| Failure::io("write", target, error))
+}
+
+/// For its owner alone when it holds a password. Otherwise as the target was, or readable for everyone whom the umask
+/// lets, since other users run `loom status`.
+fn permissions_for(text: &str) -> Option<fs::Permissions> {
+    use std::os::unix::fs::PermissionsExt as _;
+    holds_password(text).then(|| fs::Permissions::from_mode(0o600))
 }
 
 fn sync_folder(path: &Path) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 pub(crate) use self::edit::{Draft, add_shards, already_there, remove_shard};
-pub(crate) use self::url::StoreUrl;
+pub(crate) use self::url::{StoreUrl, holds_password};
 use crate::failure::Failure;
 use crate::source::Source;
 
@@ -42,7 +42,8 @@ pub(crate) struct ConfigLimits {
     pub(crate) import_appends: Option<usize>,
     /// How many nodes of a graph run at a time, where the graph does not say.
     pub(crate) graph_nodes: Option<usize>,
-    /// How long another process may keep a shard's file locked before the shard counts as unreachable.
+    /// How long another process may keep a shard's file locked, or a server work on one statement, before the shard
+    /// counts as unreachable.
     pub(crate) busy_timeout_ms: Option<u64>,
     /// For how long an execution belongs to a process that has died while it ran it.
     pub(crate) lease_ms: Option<u64>,
@@ -121,18 +122,17 @@ impl Config {
             shards,
             limits,
         };
-        config.check_files(source)?;
+        config.check_places(source)?;
         Ok(config)
     }
 
-    /// Two shards in one file would be one shard.
-    fn check_files(&self, source: &Source) -> Result<(), Failure> {
+    /// Two shards in one place would be one shard.
+    fn check_places(&self, source: &Source) -> Result<(), Failure> {
         let mut seen = BTreeMap::new();
-        for &shard in self.shards.keys() {
-            let file = self.file(shard);
-            if let Some(other) = file.and_then(|file| seen.insert(file, shard)) {
+        for (&shard, url) in &self.shards {
+            if let Some(other) = seen.insert(url.place(self.folder()), shard) {
                 let message = format!(
-                    "shards {other} and {shard} have the same url: expected a file for each"
+                    "shards {other} and {shard} have the same url: expected a file or a schema for each"
                 );
                 return Err(source.fault(0..0, &message));
             }
@@ -145,9 +145,9 @@ impl Config {
         self.path.parent().unwrap_or(&self.path)
     }
 
-    /// Where a shard's file is.
+    /// Where a shard's file is, if it is in a file.
     pub(crate) fn file(&self, shard: u16) -> Option<PathBuf> {
-        self.shards.get(&shard).map(|url| url.file(self.folder()))
+        self.shards.get(&shard)?.file(self.folder())
     }
 }
 

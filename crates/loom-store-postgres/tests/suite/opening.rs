@@ -4,11 +4,12 @@ use std::error::Error as _;
 use std::sync::Arc;
 
 use loom_spi::{
-    DeploymentId, EventStore as _, Head, List, PlanLedger as _, ShardIdentity, StoreError,
-    StoreErrorKind,
+    AcquireFence, Delete, DeploymentId, EventStore as _, Fencing as _, Head, List, PlanEpoch,
+    PlanFingerprint, PlanLedger as _, Publish, PublishedPlan, Relocation as _, Seal, ShardIdentity,
+    StoreError, StoreErrorKind, Unseal,
 };
 use loom_store_postgres::{OpenFailure, Options, PostgresStore, SCHEMA_VERSION};
-use loom_test_postgres::{available, server};
+use loom_test_postgres::{available, server, unique_name};
 
 use crate::support::{Schema, append, client, id, location};
 
@@ -181,6 +182,68 @@ async fn a_server_that_was_wiped_or_swapped_is_noticed_when_a_connection_is_made
     );
     assert!(swapped.head(Head::new(id("e"))).await.unwrap().is_none());
     schema.remove().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_may_only_change_rows_can_do_all_that_a_service_does() {
+    if !available() {
+        return;
+    }
+    let server = server();
+    let schema = Schema::new(&server);
+    let (name, role) = (schema.location.schema(), unique_name());
+    let owner = client(&server.url()).await.unwrap();
+    owner
+        .batch_execute(&format!(
+            "CREATE ROLE {role} LOGIN PASSWORD 'p'; CREATE SCHEMA {name}; GRANT USAGE ON SCHEMA {name} TO {role};
+             ALTER DEFAULT PRIVILEGES IN SCHEMA {name} GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {role}"
+        ))
+        .await
+        .unwrap();
+    let created = PostgresStore::create(&schema.location, Options::new())
+        .await
+        .unwrap();
+    created.close().await.unwrap();
+    let (_, rest) = server
+        .url()
+        .split_once('@')
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    let place = location(&format!("postgres://{role}:p@{rest}"), name);
+    let store = PostgresStore::open(&place, Options::new()).await.unwrap();
+    store.append(append("e", 0)).await.unwrap();
+    let fence = store
+        .acquire_fence(AcquireFence::new(id("e")))
+        .await
+        .unwrap();
+    store
+        .append(append("e", 1).with_fence(fence))
+        .await
+        .unwrap();
+    store.seal(Seal::new(id("e"))).await.unwrap();
+    store.unseal(Unseal::new(id("e"))).await.unwrap();
+    let epoch = PlanEpoch::new(1, PlanFingerprint(7));
+    store
+        .publish(Publish::new(PublishedPlan::new(epoch, "plan"), None))
+        .await
+        .unwrap();
+    store
+        .delete(Delete::new(id("e")).with_epoch(epoch).with_mark(true))
+        .await
+        .unwrap();
+    // It may not do what it need not.
+    let dropped = client(&server.url().replace("postgres@", &format!("{role}:p@")))
+        .await
+        .unwrap()
+        .batch_execute(&format!("DROP TABLE {name}.events"))
+        .await;
+    assert!(dropped.is_err());
+    store.close().await.unwrap();
+    schema.remove().await.unwrap();
+    owner
+        .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::super::change::{answer, can_ask, warn_unreached};
 use crate::args::Abandon;
+use crate::backend::Backend;
 use crate::config::{Config, StoreUrl, remove_shard};
 use crate::deployment::{Survivors, is_another, is_there, open_at, open_shards, under_own_plan};
 use crate::failure::Failure;
@@ -69,12 +70,12 @@ async fn refuse_elsewhere(
     survivors: &Survivors,
 ) -> Result<(), Failure> {
     let named = config.shards.get(&shard);
-    let known = named.map(|url| url.file(config.folder()));
+    let known = named.map(|url| url.place(config.folder()));
     for location in survivors.locations(shard).await? {
         let Ok(url) = StoreUrl::parse(&location) else {
             continue;
         };
-        if known.as_ref() == Some(&url.file(config.folder())) {
+        if known.as_ref() == Some(&url.place(config.folder())) {
             continue;
         }
         match open_at(config, shard, &url).await {
@@ -100,7 +101,7 @@ async fn refuse_elsewhere(
 async fn abandon(
     args: &Abandon,
     config: &Config,
-    there: Option<Arc<loom_store_sqlite::SqliteStore>>,
+    there: Option<Arc<Backend>>,
     survivors: &Survivors,
     output: Output,
 ) -> Result<(), Failure> {

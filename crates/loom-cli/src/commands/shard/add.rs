@@ -18,12 +18,12 @@ pub(crate) async fn run(
     let url = StoreUrl::parse(&args.url)
         .map_err(|message| Failure::usage(format!("the url of the shard: {message}")))?;
     let config = &deployment.config;
-    let file = url.file(config.folder());
+    let place = url.place(config.folder());
     let listed = config
         .shards
-        .keys()
-        .find(|shard| config.file(**shard).as_ref() == Some(&file));
-    if let Some(&shard) = listed {
+        .iter()
+        .find(|(_, listed)| listed.place(config.folder()) == place);
+    if let Some((&shard, _)) = listed {
         if args.id.is_some_and(|id| id != shard) {
             return Err(Failure::refused(format!(
                 "`{}` is shard {shard} already",

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use loom_shard_plan::{ShardId, ShardPlan};
 use loom_spi::{EventStore as _, PlanEpoch, PlanLedger as _, Records, ShardIdentity};
-use loom_store_sqlite::SqliteStore;
 use serde::Serialize;
 
+use crate::backend::Backend;
 use crate::config::Config;
 use crate::deployment::open_shards;
 use crate::failure::Failure;
@@ -89,14 +89,14 @@ pub(crate) async fn run(config: &Config, output: Output) -> Result<(), Failure> 
     output.print(&report, |output| report.text(output))
 }
 
-async fn look(store: &Arc<SqliteStore>) -> Result<Found, Failure> {
+async fn look(store: &Arc<Backend>) -> Result<Found, Failure> {
     let result = ask(store).await;
     // What was asked is answered; closing only tidies up.
     let _ = store.close().await;
     result
 }
 
-async fn ask(store: &SqliteStore) -> Result<Found, Failure> {
+async fn ask(store: &Backend) -> Result<Found, Failure> {
     let published = store.current().await?;
     let epoch = published.as_ref().map(|plan| plan.epoch);
     let mut records = 0;
