@@ -24,7 +24,7 @@ struct Connection {
 /// The head row says which sequence is next; an append that expects another one inserts nothing.
 const CHECKED: &str = "
     WITH head AS (
-        INSERT INTO heads AS h (id, next) VALUES ($1, $2 + 1)
+        INSERT INTO heads AS h (id, next) VALUES ($1, $2::int8 + 1)
         ON CONFLICT (id) DO UPDATE SET next = h.next + 1 WHERE h.next = $2
         RETURNING h.id
     )
