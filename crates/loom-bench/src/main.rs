@@ -9,7 +9,6 @@ mod drain;
 mod graph;
 mod logs;
 mod plan;
-mod postgres;
 mod report;
 mod routing;
 mod sqlite;
@@ -73,7 +72,6 @@ const SUITES: &[(&str, Suite)] = &[
     ("sqlite", sqlite::run),
     (LONG, sqlite::size),
     ("graph", |_| graph::run()),
-    ("postgres", postgres::run),
 ];
 
 /// Takes minutes, and gigabytes of disk: `all` leaves it out.
