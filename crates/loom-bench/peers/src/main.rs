@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod cqrs;
-mod duroxide;
 mod evento;
 mod fjall;
 mod okaywal;
@@ -33,7 +32,6 @@ type Open = fn(&Path) -> Result<Box<dyn Peer>, Failure>;
 
 const PEERS: &[(&str, Open)] = &[
     ("cqrs-es", |folder| Ok(Box::new(cqrs::open(folder)?))),
-    ("duroxide", |folder| Ok(Box::new(duroxide::open(folder)?))),
     ("evento", |folder| Ok(Box::new(evento::open(folder)?))),
     ("fjall", |folder| Ok(Box::new(fjall::open(folder)?))),
     ("okaywal", |folder| Ok(Box::new(okaywal::open(folder)?))),

@@ -66,13 +66,6 @@ const PEERS: &[Known] = &[
         appends: 3.0,
         reads: Some(20),
     },
-    Known {
-        name: "duroxide",
-        what: "duroxide's SQLite provider",
-        each: 6,
-        appends: 12.0,
-        reads: Some(20),
-    },
 ];
 
 pub(super) fn rows(runtime: &Runtime, settings: &Settings) -> Result<Vec<Row>, Failure> {
