@@ -93,7 +93,10 @@ impl Backend {
 
 impl Settings {
     fn sqlite(self) -> loom_store_sqlite::Options {
-        let options = loom_store_sqlite::Options::new().with_identity(self.identity);
+        // A command ends soon. What it is to give back it gives back itself, and says how much.
+        let options = loom_store_sqlite::Options::new()
+            .with_identity(self.identity)
+            .with_idle_vacuum(None);
         match self.busy_timeout {
             Some(timeout) => options.with_busy_timeout(timeout),
             None => options,
