@@ -1,12 +1,9 @@
 //! What the logs say about a graph and its nodes. They are the truth about it, whoever ran it.
 
-use std::collections::BTreeSet;
-
-use futures_util::TryStreamExt as _;
 use loom_graph_executor::{attempt_id, timed_out};
 use loom_journal::{read_anchor, read_outcome};
-use loom_spi::{EventStore, EventStoreExt as _, ExecutionId, ExecutionOutcome, Head};
-use serde::{Deserialize, Serialize};
+use loom_spi::{EventStore, ExecutionId, ExecutionOutcome, Head};
+use serde::Serialize;
 
 use super::file::Definition;
 use super::run::{GRAPH_FLOW, journal_failure};
@@ -32,7 +29,7 @@ pub(crate) enum NodeState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeLog {
     pub(crate) state: NodeState,
-    /// How many runs of it have left a trace in its log.
+    /// How many attempts were begun. One that was interrupted and gone on with is one.
     pub(crate) attempts: usize,
     pub(crate) output: Option<String>,
     /// Why it did not complete.
@@ -40,8 +37,7 @@ pub(crate) struct NodeLog {
 }
 
 impl NodeLog {
-    /// That of the last attempt at a node whose first execution is `first`, with which one that is. The attempts are those
-    /// of all.
+    /// That of the last attempt at a node whose first execution is `first`, with which one that is.
     pub(crate) async fn read_last(
         store: &dyn EventStore,
         first: &ExecutionId,
@@ -60,7 +56,7 @@ impl NodeLog {
             if log.state == NodeState::Absent {
                 break;
             }
-            log.attempts += last.1.attempts;
+            log.attempts = last.1.attempts + 1;
             last = (id, log);
         }
         Ok(last)
@@ -76,7 +72,7 @@ impl NodeLog {
         if store.head(Head::new(id.clone())).await?.is_none() {
             return Ok(log);
         }
-        log.attempts = attempts(store, id).await?;
+        log.attempts = 1;
         match read_outcome(store, id).await.map_err(journal_failure)? {
             None => log.state = NodeState::Open,
             Some(ExecutionOutcome::Completed { output }) => {
@@ -109,21 +105,6 @@ impl NodeLog {
         }
         Ok(log)
     }
-}
-
-/// Every run of an execution marks the events that it writes.
-async fn attempts(store: &dyn EventStore, id: &ExecutionId) -> Result<usize, Failure> {
-    #[derive(Deserialize)]
-    struct Mark {
-        run: String,
-    }
-    let runs = store
-        .read_all(id, 0)
-        .try_fold(BTreeSet::new(), |mut runs, event| async move {
-            runs.extend(serde_json::from_slice::<Mark>(&event.payload).map(|mark| mark.run));
-            Ok(runs)
-        });
-    Ok(runs.await?.len())
 }
 
 /// The graph that execution `id` runs; `None` when there is no such execution.

@@ -124,13 +124,24 @@ pub(crate) async fn run(
         }
         () = stopped(&stop) => {
             workers.shut_down().await;
-            // So that whoever goes on need not wait; if this fails, the lease lapses.
-            let _ = journal.release().await;
+            give_up(&journal).await;
             return Ok(Run::Stopped);
         }
     };
-    let outcome = outcome.map_err(|error| Failure::usage(error.to_string()).with_cause(error))?;
-    settle(&journal, outcome).await
+    let outcome = outcome.map_err(|error| Failure::usage(error.to_string()).with_cause(error));
+    let run = match outcome {
+        Ok(outcome) => settle(&journal, outcome).await,
+        Err(failure) => Err(failure),
+    };
+    if !matches!(run, Ok(Run::Settled)) {
+        give_up(&journal).await;
+    }
+    run
+}
+
+/// Ends the lease of a run that is not over, so that whoever goes on with it need not wait. If this fails, it lapses.
+async fn give_up(journal: &ExecutionJournal) {
+    let _ = journal.release().await;
 }
 
 /// Opens the run, if need be after another process that has it.

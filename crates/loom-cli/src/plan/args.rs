@@ -22,8 +22,14 @@ pub(crate) enum PlanCommand {
     /// Say where ids go
     Route(Route),
     /// Write the plan that follows once migrating buckets are drained
+    #[command(
+        override_usage = "loom plan settle [OPTIONS] <FILE> <BUCKETS>...\n       loom plan settle [OPTIONS] --all <FILE>"
+    )]
     Settle(Step),
     /// Write the plan that calls the migration of buckets off
+    #[command(
+        override_usage = "loom plan revert [OPTIONS] <FILE> <BUCKETS>...\n       loom plan revert [OPTIONS] --all <FILE>"
+    )]
     Revert(Step),
     /// Write the plan with more buckets, in which every id is where it was
     Split(Split),

@@ -36,7 +36,7 @@ struct ShardReport {
     identity: Option<String>,
     /// Of the plan that it is under.
     epoch: Option<u64>,
-    /// `member`, `leaving`, or `spare`: not in the plan.
+    /// `member`, `leaving`, or `spare`: not in the plan; `unknown` where no plan could be read.
     role: &'static str,
     /// Buckets that it takes new executions of.
     buckets: u32,
@@ -155,6 +155,7 @@ fn report(
             .and_then(|found| found.epoch)
             .map(|epoch| epoch.epoch),
         role: match plan.and_then(|plan| plan.shard(id)) {
+            None if plan.is_none() && found.is_none() => "unknown",
             None => "spare",
             Some(shard) if shard.is_leaving() => "leaving",
             Some(_) => "member",
@@ -169,6 +170,9 @@ impl Report {
     fn text(&self, output: Output) -> String {
         let mut text = match self.epoch {
             Some(epoch) => format!("deployment {}, plan epoch {epoch}\n\n", self.deployment),
+            None if self.shards.iter().any(|shard| !shard.reachable) => {
+                format!("deployment {}, plan unknown\n\n", self.deployment)
+            }
             None => format!("deployment {}, no plan\n\n", self.deployment),
         };
         let mut table = Table::new(&[
