@@ -188,6 +188,22 @@ fn a_run_that_is_interrupted_stops_its_processes_and_can_go_on_at_once() {
 }
 
 #[test]
+fn a_run_whose_worker_was_killed_ends_and_can_go_on_at_once() {
+    let bench = Bench::with_shards(2);
+    bench.limit("lease_ms = 3600000");
+    let script = "if [ -e killed ]; then echo went; else touch killed; kill -9 $PPID; fi";
+    bench.write(
+        "graph.toml",
+        format!("[node.a]\ncommand = [\"sh\", \"-c\", \"{script}\"]\n"),
+    );
+    let ran = bench.run(&run("g", "process"));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let report = bench.json(&run("g", "process"));
+    assert_eq!(outputs(&report), ["went"]);
+    assert_eq!(report["nodes"][0]["attempts"], 1);
+}
+
+#[test]
 fn a_worker_that_nobody_assigned_anything_to_says_so() {
     let bench = Bench::with_shards(1);
     let ran = bench.run(&["worker", "run", "--folder", "."]);

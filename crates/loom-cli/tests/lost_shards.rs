@@ -46,6 +46,16 @@ fn restore(bench: &Bench, shard: u16) {
     fs::copy(bench.path("backup.db"), file).unwrap();
 }
 
+#[test]
+fn the_role_of_shards_whose_plan_nobody_knows_is_not_known_either() {
+    let bench = Bench::with_shards(1);
+    lose(&bench, 0);
+    let text = bench.ok(&["shard", "ls"]);
+    assert!(text.contains("plan unknown"), "{text}");
+    let listed = bench.json(&["shard", "ls"]);
+    assert_eq!(listed["shards"][0]["role"], "unknown");
+}
+
 /// One event for each of these executions, at the sequence given.
 fn event(ids: &[String], sequence: usize) -> String {
     let mut lines = String::new();
