@@ -223,6 +223,7 @@ async fn open_shard(config: &Config, shard: u16) -> Result<Arc<Backend>, Failure
         Ok(store) => Ok(Arc::new(store)),
         Err(failure) => {
             Err(match failure.exit() {
+                Exit::Unreachable if is_there(&failure) => failure,
                 Exit::Unreachable => failure.with_help(format!(
                     "bring shard {shard} back, or restore it from a backup and run `loom repair {shard}`; if it is gone for good, `loom shard abandon {shard}`"
                 )),
@@ -328,7 +329,7 @@ pub(crate) fn is_there(failure: &Failure) -> bool {
         Some(Sqlite::Locked { .. } | Sqlite::ReadOnly { .. } | Sqlite::NewerSchema { .. })
     ) || matches!(
         cause_of::<Postgres>(cause),
-        Some(Postgres::NewerSchema { .. } | Postgres::Privilege { .. })
+        Some(Postgres::NewerSchema { .. } | Postgres::Privilege { .. } | Postgres::Refused { .. })
     )
 }
 

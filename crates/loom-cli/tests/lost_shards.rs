@@ -257,6 +257,52 @@ fn a_shard_that_was_given_up_and_comes_back_is_no_member_until_it_is_repaired() 
     bench.audited();
 }
 
+#[test]
+fn a_repair_leaves_logs_that_differ_to_somebody_who_decides() {
+    let bench = Bench::with_shards(2);
+    let ids: Vec<String> = (0..20).map(|n| format!("e-{n}")).collect();
+    import(&bench, &event(&ids, 2));
+    back_up(&bench, 1);
+    let config = bench.read("loom.toml");
+    lose(&bench, 1);
+    bench.ok(&["shard", "abandon", "1", "--yes-lose-data"]);
+    let left = bench.exported();
+    let mut lost: Vec<String> = ids
+        .into_iter()
+        .filter(|id| !left.contains_key(id.as_str()))
+        .collect();
+    assert!(lost.len() > 2);
+    // Of one only the beginning is written anew, the others go on otherwise, and one is not written at all.
+    lost.pop();
+    let mut anew = event(&lost[..1], 0);
+    for id in &lost[1..] {
+        anew += &event(std::slice::from_ref(id), 0);
+        writeln!(
+            anew,
+            "{{\"execution\":\"{id}\",\"at\":1,\"type\":\"other\"}}"
+        )
+        .unwrap();
+    }
+    import(&bench, &anew);
+    restore(&bench, 1);
+    bench.write("loom.toml", config);
+    let ran = bench.run(&["repair", "1", "--yes", "--json"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let repaired: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(number(&repaired["differing"]), lost.len() as u64);
+    assert_eq!(
+        (number(&repaired["moved"]), number(&repaired["removed"])),
+        (1, 0)
+    );
+    let audited = bench.run(&["audit"]);
+    assert_ne!(audited.code, Some(0));
+    assert!(
+        audited.stdout.contains("loom resolve"),
+        "{}",
+        audited.stdout
+    );
+}
+
 /// S23
 #[test]
 fn a_shard_from_yesterdays_backup_is_refused_and_repaired() {

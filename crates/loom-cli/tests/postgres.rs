@@ -131,6 +131,20 @@ fn a_server_that_is_down_is_told_with_its_shard_and_without_its_password() {
     assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
     first.start_again().unwrap();
     bench.ok(&["status"]);
+    // One that lets nobody in is there: nothing is given up.
+    let may = |may: &str| {
+        let sql = format!("ALTER ROLE loom {may}");
+        second.execute("postgres", &sql).unwrap();
+    };
+    may("NOLOGIN");
+    let ran = bench.run(&["status"]);
+    assert_ne!(ran.code, Some(0));
+    assert!(!ran.stderr.contains("abandon"), "{}", ran.stderr);
+    bench
+        .run(&["shard", "abandon", "1", "--yes-lose-data"])
+        .refused(3, &["shard 1 is there", "not permitted to log in"]);
+    may("LOGIN");
+    bench.ok(&["status"]);
     // The same schema twice is one shard too many.
     bench
         .run(&["shard", "add", &one, "--id", "7"])

@@ -67,7 +67,8 @@ impl ShardedStore {
 /// [`examine`](Self::examine) says what there is to do and changes nothing; [`run`](Self::run) does it. Every
 /// record that the shard holds is compared with the deployment as it is now:
 ///
-/// - The plan places it elsewhere, and it is there: what the shard holds is a stale copy, and is removed.
+/// - The plan places it elsewhere, and it is there: what the shard holds is a stale copy, and is removed. If its log has
+///   events that the other one has not, it is left alone and reported: somebody has to decide.
 /// - The plan places it elsewhere, and it is not there: it is moved there. It may have been deleted since the
 ///   backup was made; then it is back.
 /// - The plan places it here, and nothing says that there is more of it: it stays, and is unsealed if it was

@@ -141,11 +141,27 @@ impl Connector {
     }
 
     fn not_connected(&self, error: &Error) -> Failure {
-        let reason = match error.as_db_error() {
-            Some(said) => format!("the server says: {}", said.message()),
-            None => in_full(error),
+        let location = self.location.clone();
+        let Some(said) = error.as_db_error() else {
+            return unreachable(&location, in_full(error));
         };
-        unreachable(&self.location, reason)
+        let reason = said.message().to_owned();
+        // Classes of SQLSTATE.
+        Failure::from(match said.code().code().get(..2) {
+            // The login.
+            Some("28") => OpenFailure::Refused {
+                location,
+                reason,
+                passing: false,
+            },
+            // Out of resources, or an operator is at it.
+            Some("53" | "57") => OpenFailure::Refused {
+                location,
+                reason,
+                passing: true,
+            },
+            _ => return unreachable(&location, format!("the server says: {reason}")),
+        })
     }
 
     /// What an error in setting the store up means.

@@ -61,9 +61,27 @@ impl FromStr for Location {
             .or_else(|| text.strip_prefix("postgresql://"))
             .ok_or_else(|| invalid(format!("expected a url, {FORM}")))?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if place
+            .split_once('/')
+            .is_some_and(|(_, path)| path.contains('@'))
+        {
+            // The driver looks for the last `@`, others for the first `/`: they would not agree on what the password is.
+            return Err(invalid(
+                "special characters of the user and the password, `/` and `@` among them, have to be percent-encoded",
+            ));
+        }
         let mut own = OwnParameters::default();
         let mut others = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            if pair
+                .split('=')
+                .next()
+                .is_some_and(|name| name.contains('%'))
+            {
+                return Err(invalid(
+                    "the names of parameters have to be written without percent-encoding",
+                ));
+            }
             if !own.take(pair)? {
                 others.push(pair);
             }
@@ -335,6 +353,9 @@ mod tests {
             "postgres://u:secret@h/d?schema=a&schema=secret",
             "postgres://u:secret@h/d?schema=%zzsecret",
             "postgres://u:secret@h/d?sslmode=secret",
+            "postgres://u:secret/x@h/d",
+            "postgres://u:x/secret@h/d?schema=a",
+            "postgres://u@h/d?pass%77ord=secret",
             "postgres:///d",
         ] {
             let refused = url.parse::<Location>().unwrap_err().to_string();

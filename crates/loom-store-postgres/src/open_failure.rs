@@ -84,7 +84,17 @@ pub enum OpenFailure {
         /// What the server says.
         reason: String,
     },
-    /// The server refused the login, does not know the database, or did not answer.
+    /// The server is there and lets nobody in: a wrong password, too many connections, or it is just starting or ending.
+    #[error("`{location}` does not let us in: the server says: {reason}")]
+    Refused {
+        /// What was opened.
+        location: Location,
+        /// What the server says.
+        reason: String,
+        /// Whether that may pass by itself.
+        passing: bool,
+    },
+    /// The server did not answer, or does not know the database.
     #[error("`{location}` cannot be reached: {reason}")]
     Unreachable {
         /// What was opened.
@@ -98,7 +108,9 @@ impl OpenFailure {
     pub(crate) fn kind(&self) -> StoreErrorKind {
         let reason = self.to_string();
         match self {
-            Self::Missing { .. } | Self::Unreachable { .. } => StoreErrorKind::Unavailable {
+            Self::Missing { .. }
+            | Self::Unreachable { .. }
+            | Self::Refused { passing: true, .. } => StoreErrorKind::Unavailable {
                 reason,
                 outcome_known: true,
             },
@@ -106,7 +118,8 @@ impl OpenFailure {
             | Self::Foreign { .. }
             | Self::NewerSchema { .. }
             | Self::Encoding { .. }
-            | Self::Privilege { .. } => StoreErrorKind::InvalidArgument { reason },
+            | Self::Privilege { .. }
+            | Self::Refused { passing: false, .. } => StoreErrorKind::InvalidArgument { reason },
             Self::Damaged { .. } => StoreErrorKind::Corrupt { reason },
         }
     }

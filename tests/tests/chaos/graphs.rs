@@ -68,7 +68,8 @@ fn run(world: &World, number: u64, rng: &mut Rng) -> u64 {
                 completed.entry(key.to_owned()).or_insert(attempt);
             }
         };
-        let args = ["graph", "run", &file, "--id", &id];
+        // The run before was killed: nobody waits until its lease has lapsed.
+        let args = ["graph", "run", &file, "--id", &id, "--take-over"];
         let env = attempt.to_string();
         let env = Some(("ATTEMPT", env.as_str()));
         let ran = loom(world, "graphs", &args, env, kill, &mut on_line);

@@ -178,14 +178,16 @@ async fn run_graph(
     report.into_result(unfinished)
 }
 
-/// Ctrl-C, or the signal that asks a process to end.
+/// Ctrl-C, the signal that asks a process to end, or its terminal is gone.
 pub(super) async fn interrupted() -> Result<(), Failure> {
     let cannot = |error| Failure::failed("cannot listen for signals").with_cause(error);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
+    let mut hang_up = signal(SignalKind::hangup()).map_err(cannot)?;
     tokio::select! {
         _ = interrupt.recv() => Ok(()),
         _ = terminate.recv() => Ok(()),
+        _ = hang_up.recv() => Ok(()),
     }
 }
 

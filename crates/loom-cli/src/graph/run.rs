@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom_graph_executor::{
-    GraphNode, GraphOptions, GraphOutcome, NodeOutcome, TokioTimer, execute_graph,
+    GraphEvent, GraphNode, GraphOptions, GraphOutcome, NodeOutcome, TokioTimer, execute_graph,
 };
 use loom_journal::{ExecutionJournal, IdempotencyKey, JournalError, JournalOptions};
 use loom_spi::{
@@ -16,7 +16,7 @@ use serde::ser::{Error, SerializeMap as _};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::command;
 use super::file::{GraphFile, Node};
@@ -110,13 +110,27 @@ pub(crate) async fn run(
         }
         nodes.push(made.after(node.after.iter().cloned()));
     }
+    let doubt = Arc::new(Notify::new());
     let options = GraphOptions::new(id.clone())
         .with_limit(setting.limit)
         .with_on_failure(graph.on_failure)
         .with_timer(Arc::new(TokioTimer))
         .with_logs(Arc::clone(&store))
-        .with_observer(move |event| view.observe(event));
+        .with_observer({
+            let doubt = Arc::clone(&doubt);
+            move |event| {
+                if was_taken_over(event) {
+                    doubt.notify_one();
+                }
+                view.observe(event);
+            }
+        });
     let outcome = tokio::select! {
+        biased;
+        taken_over = lost(&journal, &doubt) => {
+            workers.shut_down().await;
+            return Err(journal_failure(taken_over));
+        }
         outcome = execute_graph(workers.dispatcher(), registry, nodes, options) => outcome,
         taken_over = journal.keep_lease(tokio::time::sleep) => {
             workers.shut_down().await;
@@ -137,6 +151,28 @@ pub(crate) async fn run(
         give_up(&journal).await;
     }
     run
+}
+
+/// Whether somebody else has a node now. Then they may have the whole graph.
+fn was_taken_over(event: &GraphEvent<'_>) -> bool {
+    let GraphEvent::Settled { result, .. } = event else {
+        return false;
+    };
+    matches!(
+        result.outcome,
+        NodeOutcome::Error(DispatchError::TakenOver { .. })
+    )
+}
+
+/// Waits until the graph itself belongs to somebody else. It is asked about as soon as there is a doubt, so that no more
+/// nodes are begun than need be.
+async fn lost(journal: &ExecutionJournal, doubt: &Notify) -> JournalError {
+    loop {
+        doubt.notified().await;
+        if let Err(taken_over @ JournalError::TakenOver { .. }) = journal.renew_lease().await {
+            return taken_over;
+        }
+    }
 }
 
 /// Ends the lease of a run that is not over, so that whoever goes on with it need not wait. If this fails, it lapses.

@@ -47,9 +47,10 @@ pub(super) async fn judge(
             let to = elsewhere.destination();
             for place in [Some(to), elsewhere.source(), Some(to)] {
                 if let Some(other) = place.and_then(side)
-                    && holds(other, record).await?.is_some()
+                    && let Some(there) = holds(other, record).await?
+                    && let Some(verdict) = stale_or_differs(here, other, record, &there).await?
                 {
-                    return Ok(Verdict::Stale { counts: other.id() });
+                    return Ok(verdict);
                 }
             }
             Ok(Verdict::Misplaced { to })
@@ -76,18 +77,13 @@ async fn beside(
     let Some(there) = holds(other, record).await? else {
         return Ok(None);
     };
-    let stale = Some(Verdict::Stale { counts: other.id() });
     let (Some(this), Some(that)) = (record.head, there.head) else {
         // Neither has a log, or only the other one has.
-        return Ok(stale);
+        return Ok(Some(Verdict::Stale { counts: other.id() }));
     };
-    if !there.sealed {
-        // The running deployment wrote there.
-        return Ok(stale);
-    }
-    // A move had copied it, in the one direction or the other.
-    if this.next_sequence < that.next_sequence {
-        return prefix(id, here, other, stale).await;
+    // The running deployment wrote there, or a move had copied it, in the one direction or the other.
+    if !there.sealed || this.next_sequence < that.next_sequence {
+        return stale_or_differs(here, other, record, &there).await;
     }
     prefix(id, other, here, None)
         .await
@@ -98,6 +94,20 @@ async fn beside(
             }),
             verdict => verdict,
         })
+}
+
+/// What is here is stale if `other` has all of it. If not, somebody has to decide. `None` when one of them has gone.
+async fn stale_or_differs(
+    here: Side<'_>,
+    other: Side<'_>,
+    record: &RecordSummary,
+    there: &RecordSummary,
+) -> Result<Option<Verdict>, StoreError> {
+    let stale = Some(Verdict::Stale { counts: other.id() });
+    if record.head.is_none() || there.head.is_none() {
+        return Ok(stale);
+    }
+    prefix(&record.id, here, other, stale).await
 }
 
 /// `then` if the log on `short` is the beginning of the one on `long`.
