@@ -124,7 +124,8 @@ async fn a_server_that_cannot_be_reached_is_unavailable_and_its_password_stays_s
     }
     let server = server();
     let no_server = "postgres://loom:hidden@127.0.0.1:9/postgres";
-    let no_database = server.url().replace("/postgres", "/nowhere");
+    let url = server.url();
+    let no_database = format!("{}/nowhere", url.rsplit_once('/').unwrap().0);
     let no_certificates =
         "postgres://loom:hidden@127.0.0.1:9/d?sslmode=verify-full&sslrootcert=none.pem";
     for url in [no_server, &no_database, no_certificates] {
@@ -142,6 +143,27 @@ async fn a_server_that_cannot_be_reached_is_unavailable_and_its_password_stays_s
         ));
         assert!(!format!("{error} {error:?} {place:?}").contains("hidden"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_know_the_role_is_there_and_says_so() {
+    if !available() {
+        return;
+    }
+    let server = server();
+    let url = server.url().replace("//postgres", "//stranger:hidden");
+    let error = PostgresStore::open(&location(&url, "loom"), Options::new())
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        failure(&error),
+        OpenFailure::Refused { passing: false, .. }
+    ));
+    assert!(matches!(
+        error.kind(),
+        StoreErrorKind::InvalidArgument { .. }
+    ));
+    assert!(!format!("{error} {error:?}").contains("hidden"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
