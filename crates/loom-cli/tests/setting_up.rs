@@ -93,6 +93,28 @@ fn urls_say_where_the_shards_are() {
 }
 
 #[test]
+fn a_rebalance_that_was_interrupted_after_it_had_named_its_shard_is_run_again_as_it_was() {
+    let bench = Bench::with_shards(2);
+    let grow = ["rebalance", "--shards", "3", "--yes", "--add-url"];
+    let grow = |url| [&grow[..], &[url]].concat();
+    // What it does first.
+    bench.ok(&["shard", "add", "sqlite:disk3/c.db"]);
+    bench
+        .run(&grow("sqlite:elsewhere.db"))
+        .refused(2, &["--add-url is given 1 times", "0 joining shards"]);
+    bench.ok(&grow("sqlite:disk3/c.db"));
+    assert_eq!(bench.json(&["status"])["epoch"], 2);
+
+    // And once more, while buckets migrate. A url that nothing would become of is not taken.
+    bench.ok(&grow("sqlite:disk3/c.db"));
+    bench.run(&grow("sqlite:elsewhere.db")).refused(
+        3,
+        &["1 url of --add-url is not named", "no further shard joins"],
+    );
+    assert!(!bench.path("elsewhere.db").exists());
+}
+
+#[test]
 fn a_deployment_is_never_overwritten() {
     let bench = Bench::with_shards(2);
     bench.run_with_stdin(&["import", "-"], generated(20).as_bytes());

@@ -1,8 +1,10 @@
 //! A cluster: its folder, and the server over it.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader};
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,12 +16,24 @@ use tempfile::TempDir;
 use crate::guard::Guard;
 use crate::programs::{self, User};
 
+/// In the data folder.
+const CERTIFICATE: &str = "server.crt";
+const KEY: &str = "server.key";
+
 /// How a cluster is set up.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Settings {
     durable: bool,
     server: Vec<(String, String)>,
+    tls: Option<Tls>,
+}
+
+/// What a server shows that it is.
+#[derive(Clone, Debug)]
+struct Tls {
+    certificate: String,
+    key: String,
 }
 
 impl Settings {
@@ -28,6 +42,7 @@ impl Settings {
         Self {
             durable: true,
             server: Vec::new(),
+            tls: None,
         }
     }
 
@@ -37,6 +52,15 @@ impl Settings {
             durable: false,
             ..Self::durable()
         }
+    }
+
+    /// Lets clients encrypt their connections, with a certificate and its key in PEM.
+    pub fn with_tls(mut self, certificate: &str, key: &str) -> Self {
+        let (certificate, key) = (certificate.to_owned(), key.to_owned());
+        self.tls = Some(Tls { certificate, key });
+        self.with("ssl", "on")
+            .with("ssl_cert_file", CERTIFICATE)
+            .with("ssl_key_file", KEY)
     }
 
     /// Sets one of PostgreSQL's parameters.
@@ -120,6 +144,10 @@ impl Cluster {
             server: None,
         };
         cluster.initialize()?;
+        if let Some(tls) = &settings.tls {
+            cluster.keep(CERTIFICATE, &tls.certificate)?;
+            cluster.keep(KEY, &tls.key)?;
+        }
         cluster.start_again()?;
         Ok(cluster)
     }
@@ -231,6 +259,22 @@ impl Cluster {
         Err(StartError::Failed {
             what: "`initdb` failed".to_owned(),
             log: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// A file in the data folder that nobody else may read.
+    fn keep(&self, name: &str, text: &str) -> Result<(), StartError> {
+        let path = self.folder.path().join("data").join(name);
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .and_then(|()| self.user.map_or(Ok(()), |user| user.own(&path)));
+        written.map_err(|error| StartError::Failed {
+            what: format!("`{}` could not be written: {error}", path.display()),
+            log: String::new(),
         })
     }
 
@@ -355,47 +399,4 @@ fn wait_until_ready(running: &mut Running, lines: &Receiver<String>) -> Result<(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::TcpStream;
-
-    use super::*;
-
-    fn connects(cluster: &Cluster) -> bool {
-        TcpStream::connect((Ipv4Addr::LOCALHOST, cluster.port())).is_ok()
-    }
-
-    #[test]
-    fn several_clusters_run_at_once_are_stopped_started_again_and_end_with_their_owner() {
-        if !crate::available() {
-            return;
-        }
-        let mut first = Cluster::start(&Settings::fast()).unwrap();
-        let second = Cluster::start(&Settings::durable().with("max_connections", "20")).unwrap();
-        assert_ne!(first.port(), second.port());
-        assert!(connects(&first) && connects(&second));
-
-        first.stop_immediately();
-        assert!(!connects(&first) && connects(&second));
-        first.start_again().unwrap();
-        assert!(connects(&first));
-
-        let (port, folder) = (first.port(), first.folder().to_owned());
-        // As a test that fails does.
-        let unwound = std::panic::catch_unwind(move || {
-            let _owner = first;
-            panic!("on purpose");
-        });
-        assert!(unwound.is_err());
-        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
-        assert!(!folder.exists());
-    }
-
-    #[test]
-    fn a_setting_that_postgres_refuses_is_reported_in_its_words() {
-        if !crate::available() {
-            return;
-        }
-        let refused = Cluster::start(&Settings::fast().with("no_such_setting", "1")).unwrap_err();
-        assert!(refused.to_string().contains("no_such_setting"), "{refused}");
-    }
-}
+mod tests;

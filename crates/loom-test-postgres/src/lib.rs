@@ -7,4 +7,4 @@ mod programs;
 mod shared;
 
 pub use cluster::{Cluster, Settings, StartError};
-pub use shared::{INSTALL, Server, available, server, unique_name};
+pub use shared::{INSTALL, Server, available, server, server_available, unique_name};

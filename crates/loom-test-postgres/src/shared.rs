@@ -37,24 +37,44 @@ impl Server {
     }
 }
 
-/// The server that the tests of this process share. It ends when the last of them has dropped it.
+/// The server that the tests of this process share: the one in `LOOM_TEST_POSTGRES_URL`, or one that is started and ends
+/// when the last of them has dropped it. Without either this says on standard error that a test is skipped, and what to
+/// install.
 ///
 /// # Panics
-/// When the server does not start.
+/// When the server does not start; where there is none and `CI` is set, since nothing may be skipped there.
 #[must_use]
-pub fn server() -> Arc<Server> {
+pub fn server() -> Option<Arc<Server>> {
+    if !server_available() {
+        return None;
+    }
     static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(server) = shared.upgrade() {
-        return server;
+        return Some(server);
     }
-    let server = match env::var("LOOM_TEST_POSTGRES_URL") {
-        Ok(url) if !url.is_empty() => Server::Given(url),
-        _ => Server::Own(start(&Settings::fast().with("max_connections", "400"))),
+    let server = match given() {
+        Some(url) => Server::Given(url),
+        None => Server::Own(start(&Settings::fast().with("max_connections", "400"))),
     };
     let server = Arc::new(server);
     *shared = Arc::downgrade(&server);
-    server
+    Some(server)
+}
+
+/// Whether [`server`] has one, without starting it.
+///
+/// # Panics
+/// As [`available`].
+#[must_use]
+pub fn server_available() -> bool {
+    given().is_some() || available()
+}
+
+fn given() -> Option<String> {
+    env::var("LOOM_TEST_POSTGRES_URL")
+        .ok()
+        .filter(|url| !url.is_empty())
 }
 
 #[allow(clippy::panic, reason = "a test cannot go on")]
@@ -62,7 +82,7 @@ fn start(settings: &Settings) -> Cluster {
     Cluster::start(settings).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether tests can have servers. Where they cannot this says on standard error that a test is skipped, and what to
+/// Whether tests can have servers of their own. Where they cannot this says on standard error that a test is skipped, and what to
 /// install.
 ///
 /// # Panics

@@ -28,7 +28,7 @@ pub fn all() -> Vec<(&'static str, Arc<dyn StoreFactory>)> {
         ),
         ("sharded sqlite, plan", Arc::new(sharded::PlannedSqlite)),
     ];
-    if loom_test_postgres::available() {
+    if loom_test_postgres::server_available() {
         all.extend([
             (
                 "postgres",

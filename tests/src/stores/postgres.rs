@@ -61,7 +61,9 @@ impl Servers {
     /// A new place on each.
     fn places(&self) -> Result<Vec<Location>, BoxError> {
         let servers = self.started.get_or_init(|| {
-            let first = server();
+            let Some(first) = server() else {
+                return Vec::new();
+            };
             // One that is given stands in for all: each shard has a schema of its own anyway.
             let more = (1..self.wanted).map(|_| match &*first {
                 Server::Given(_) => Arc::clone(&first),

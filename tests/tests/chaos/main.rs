@@ -3,7 +3,8 @@
 //! At any time three processes append, read, delete, fence, branch, list and move; one imports, one runs graphs, one
 //! drains, and one changes the plan. Each is killed with SIGKILL after a number of lines that the seed says, and followed
 //! by another one that goes on. What they say goes to a judge: what was acknowledged has to be so, what was under way
-//! when a process was killed may be so, nothing else is, and no process that was not killed meets an error.
+//! when a process was killed may be so, nothing else is, and no process that was not killed meets an error. The shards are
+//! in files, or on two servers and in files.
 //!
 //! `LOOM_CHAOS_KILLS` says how many are killed at least, `LOOM_CHAOS_SEED` what the seed is. The seed decides what each
 //! process does and when it is killed; who comes first is up to the operating system. With `LOOM_CHAOS_KEEP` the
@@ -26,23 +27,51 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::thread;
 
+use loom_test_postgres::{Cluster, Settings, available};
 use loom_tests::chaos::SLOTS;
 use serde_json::Value;
 
 use crate::process::loom_ok;
-use crate::world::{CHANGES, State, World};
+use crate::world::{Enough, State, World};
 
-/// How many processes are killed unless somebody says otherwise.
-const KILLS: u64 = 400;
+/// What is enough unless somebody says otherwise.
+const ENOUGH: Enough = Enough {
+    kills: 400,
+    changes: 20,
+};
+/// The same where shards are on servers: to connect takes longer than to open a file.
+const ENOUGH_ON_SERVERS: Enough = Enough {
+    kills: 100,
+    changes: 6,
+};
 
 #[test]
 fn processes_that_are_killed_while_the_plan_changes_lose_nothing() {
+    run(&[], ENOUGH);
+}
+
+#[test]
+fn processes_that_are_killed_over_servers_and_files_while_the_plan_changes_lose_nothing() {
+    if !available() {
+        return;
+    }
+    let settings = Settings::fast().with("max_connections", "400");
+    let servers = [(); 2].map(|()| Cluster::start(&settings).unwrap());
+    run(&servers, ENOUGH_ON_SERVERS);
+}
+
+fn run(servers: &[Cluster], mut enough: Enough) {
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let seed = number("LOOM_CHAOS_SEED").unwrap_or_else(|| u64::from(std::process::id()));
-    let kills = number("LOOM_CHAOS_KILLS").unwrap_or(KILLS);
+    enough.kills = number("LOOM_CHAOS_KILLS").unwrap_or(enough.kills);
     let folder = tempfile::tempdir().unwrap();
     // Importers, graphs, movers and a publisher have done enough when they say so.
-    let world = World::new(folder.path(), binary::loom(), seed, kills, 4);
+    let mut world = World::new(folder.path(), binary::loom(), seed, enough, 4);
+    world.databases = servers
+        .iter()
+        .map(|server| server.url("postgres"))
+        .collect();
+    let world = world;
     let told = catch_unwind(AssertUnwindSafe(|| {
         create(&world);
         let imported = everything_at_once(&world);
@@ -64,7 +93,16 @@ fn processes_that_are_killed_while_the_plan_changes_lose_nothing() {
 }
 
 fn create(world: &World) {
-    loom_ok(world, &["init", "--shards", "3"]);
+    match (world.database(0), world.database(1)) {
+        (Some(first), Some(second)) => {
+            let file = "sqlite:shards/2.db";
+            loom_ok(
+                world,
+                &["init", "--url", &first, "--url", &second, "--url", file],
+            )
+        }
+        _ => loom_ok(world, &["init", "--shards", "3"]),
+    };
     let file = world.folder.join("loom.toml");
     let text = std::fs::read_to_string(file).unwrap();
     // Small windows are many moments to be killed in. Many wait for few cores and one disk.
@@ -118,7 +156,7 @@ fn end(world: &World, imported: &str) {
     });
     let state = world.state();
     assert!(state.kills() >= world.kills, "{}", summary(&state));
-    assert!(state.epoch > CHANGES, "{}", summary(&state));
+    assert!(state.epoch > world.changes, "{}", summary(&state));
     assert!(
         state.mixed > 0,
         "all processes were under the same plan at any time"

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::movers::expect_nothing_stuck;
 use crate::process::{Kill, Ran, loom, loom_ok};
-use crate::world::{CHANGES, World};
+use crate::world::World;
 
 /// The most shards.
 const MOST: usize = 6;
@@ -48,7 +48,7 @@ pub(crate) fn slot(world: &World) {
     for round in 0.. {
         publisher.cycle(CYCLE[round % CYCLE.len()]);
         let epoch = publisher.plan()["epoch"].as_u64().unwrap_or_default();
-        if !satisfied && round + 1 >= CYCLE.len() && epoch > CHANGES {
+        if !satisfied && round + 1 >= CYCLE.len() && epoch > world.changes {
             satisfied = true;
             world.change(|state| state.satisfied += 1);
         }
@@ -108,15 +108,19 @@ impl Publisher<'_> {
         self.let_others_work();
     }
 
-    /// One shard more or two, by their number or by name.
+    /// One shard more or two, by their number or by name. Where there are servers, every other one is on a server.
     fn grown(&mut self, members: &[u64]) -> Vec<String> {
-        if self.rng.bool() && !self.weighted {
+        if self.rng.bool() && !self.weighted && self.world.databases.is_empty() {
             let shards = members.len() + 1 + self.rng.usize(0..2);
             return rebalance(&["--shards", &shards.to_string()]);
         }
         let highest = members.iter().chain(&self.left).max().copied();
         let new = highest.unwrap_or_default() + 1;
-        rebalance(&["--add", &format!("{new}:1")])
+        let named = format!("{new}:1");
+        match self.world.database(new).filter(|_| new % 2 == 1) {
+            Some(url) => rebalance(&["--add", &named, "--add-url", &url]),
+            None => rebalance(&["--add", &named]),
+        }
     }
 
     /// A plan made from a file.

@@ -9,8 +9,6 @@ use loom_tests::chaos::{Line, Says};
 
 use crate::judge::Judge;
 
-/// Of the plan, at least.
-pub(crate) const CHANGES: u64 = 20;
 /// How many commands a failure tells of.
 const TOLD: usize = 24;
 
@@ -20,8 +18,12 @@ pub(crate) struct World {
     pub(crate) folder: PathBuf,
     pub(crate) loom: PathBuf,
     pub(crate) seed: u64,
+    /// Databases that shards can be put into. Without any, all are in files.
+    pub(crate) databases: Vec<String>,
     /// How many processes shall be killed, at least.
     pub(crate) kills: u64,
+    /// How often the plan shall change, at least.
+    pub(crate) changes: u64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -72,8 +74,21 @@ impl State {
     }
 }
 
+/// What has to have happened before a run is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enough {
+    pub(crate) kills: u64,
+    pub(crate) changes: u64,
+}
+
 impl World {
-    pub(crate) fn new(folder: &Path, loom: PathBuf, seed: u64, kills: u64, expected: u64) -> Self {
+    pub(crate) fn new(
+        folder: &Path,
+        loom: PathBuf,
+        seed: u64,
+        enough: Enough,
+        expected: u64,
+    ) -> Self {
         let state = State {
             expected,
             epoch: 1,
@@ -83,10 +98,19 @@ impl World {
             folder: folder.to_owned(),
             loom,
             seed,
-            kills,
+            databases: Vec::new(),
+            kills: enough.kills,
+            changes: enough.changes,
             state: Mutex::new(state),
             changed: Condvar::new(),
         }
+    }
+
+    /// Where a shard is that goes to a server: those take turns.
+    pub(crate) fn database(&self, shard: u64) -> Option<String> {
+        let servers = self.databases.len() as u64;
+        let server = usize::try_from(shard.checked_rem(servers)?).ok()?;
+        Some(format!("{}?schema=shard_{shard}", self.databases[server]))
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {

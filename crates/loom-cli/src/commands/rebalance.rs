@@ -22,7 +22,9 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     deployment.store.refresh().await?;
     let plan = deployment.plan()?;
+    let given = given_urls(args)?;
     if let Some(text) = args.shards.and_then(|shards| under_way(&plan, shards)) {
+        refuse_unnamed(deployment, &given)?;
         // Run again, for want of an answer perhaps: what was asked for is what is happening.
         let diff = plan.diff(&plan).map_err(refusal)?;
         return output.print(&document(&plan, &diff, false), |_| text);
@@ -37,7 +39,7 @@ pub(super) async fn run(
     .map_err(refusal)?;
     let diff = plan.diff(&next).map_err(refusal)?;
     let joining: Vec<ShardId> = diff.joins().collect();
-    let new = new_urls(args, deployment, &joining)?;
+    let new = new_urls(deployment, &joining, given)?;
     if diff.is_no_change() {
         return output.print(&document(&plan, &diff, false), |_| {
             format!(
@@ -106,34 +108,52 @@ fn under_way(plan: &ShardPlan, shards: u16) -> Option<String> {
     })
 }
 
+fn given_urls(args: &Rebalance) -> Result<Vec<StoreUrl>, Failure> {
+    let urls = args.add_url.iter().map(|url| {
+        StoreUrl::parse(url).map_err(|message| Failure::usage(format!("--add-url: {message}")))
+    });
+    urls.collect()
+}
+
+/// Nothing joins: a url that no shard has would be dropped without a word.
+fn refuse_unnamed(deployment: &Deployment, given: &[StoreUrl]) -> Result<(), Failure> {
+    let config = &deployment.config;
+    let named = |url: &StoreUrl| config.shards.values().any(|shard| shard == url);
+    match given.iter().filter(|url| !named(url)).count() {
+        0 => Ok(()),
+        unnamed => Err(Failure::refused(format!(
+            "the deployment grows to that many shards already, and {} of --add-url {} not named in `{}`: no further shard joins",
+            counted(unnamed as u64, "url"),
+            if unnamed == 1 { "is" } else { "are" },
+            config.path.display()
+        ))
+        .with_help("leave --add-url out, or ask for more shards once no bucket is migrating")),
+    }
+}
+
 /// Where the shards are that join and that `loom.toml` does not name yet.
 fn new_urls(
-    args: &Rebalance,
     deployment: &Deployment,
     joining: &[ShardId],
+    mut given: Vec<StoreUrl>,
 ) -> Result<Vec<(u16, StoreUrl)>, Failure> {
     let config = &deployment.config;
-    let unknown: Vec<u16> = joining
-        .iter()
-        .map(|shard| shard.get())
-        .filter(|shard| !config.shards.contains_key(shard))
-        .collect();
-    if !args.add_url.is_empty() && args.add_url.len() != unknown.len() {
+    let times = given.len();
+    let mut unknown = Vec::new();
+    for shard in joining.iter().map(|shard| shard.get()) {
+        match config.shards.get(&shard) {
+            // An earlier run was interrupted after it had named the shard.
+            Some(named) => given.retain(|url| url != named),
+            None => unknown.push(shard),
+        }
+    }
+    if given.len() != unknown.len() && times > 0 {
         return Err(Failure::usage(format!(
-            "--add-url is given {} times: expected one for each of the {} that `{}` does not name yet",
-            args.add_url.len(),
+            "--add-url is given {times} times: expected one for each of the {} that `{}` does not name yet",
             counted(unknown.len() as u64, "joining shard"),
             config.path.display()
         )));
     }
-    let given: Result<Vec<StoreUrl>, Failure> = args
-        .add_url
-        .iter()
-        .map(|url| {
-            StoreUrl::parse(url).map_err(|message| Failure::usage(format!("--add-url: {message}")))
-        })
-        .collect();
-    let given = given?;
     if !given.is_empty() {
         return Ok(unknown.into_iter().zip(given).collect());
     }

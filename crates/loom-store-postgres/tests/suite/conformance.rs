@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use loom_conformance::{Effort, Need, Outcome, StoreFactory, Subject, cases, run_case, run_store};
 use loom_spi::{BoxError, EventStore};
 use loom_store_postgres::{Options, PostgresStore};
-use loom_test_postgres::{Server, available, server};
+use loom_test_postgres::{Server, server};
 
 use crate::proxy::Proxy;
 use crate::support::{Schema, location};
@@ -92,17 +92,14 @@ impl StoreFactory for Postgres {
 
 #[test]
 fn the_store_shows_every_behaviour_that_the_suite_asks_for() {
-    if !available() {
-        return;
-    }
+    // Held, so that all cases share it.
+    let Some(server) = server() else { return };
     let factory = |can_be_cut_off| -> Arc<dyn StoreFactory> {
         Arc::new(Postgres {
-            server: server(),
+            server: Arc::clone(&server),
             can_be_cut_off,
         })
     };
-    // Held, so that all cases share it.
-    let server = server();
     let mut reports = run_store(factory(false), |_| {});
     if !server.outlives_the_tests() {
         let cut_off = factory(true);

@@ -212,10 +212,7 @@ async fn a_server_that_crashes_in_the_middle_of_groups_of_appends_keeps_what_it_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_somebody_holds_keeps_waiting_who_wants_it_and_nobody_else() {
-    if !available() {
-        return;
-    }
-    let server = server();
+    let Some(server) = server() else { return };
     let schema = Schema::new(&server);
     let options = Options::new().with_statement_timeout(Duration::from_millis(700));
     let store = Arc::new(
@@ -252,10 +249,7 @@ async fn a_record_that_somebody_holds_keeps_waiting_who_wants_it_and_nobody_else
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_finds_all_connections_in_use_is_told_so_after_a_while() {
-    if !available() {
-        return;
-    }
-    let server = server();
+    let Some(server) = server() else { return };
     let schema = Schema::new(&server);
     let options = Options::new()
         .with_connections(1)
@@ -301,10 +295,7 @@ async fn who_finds_all_connections_in_use_is_told_so_after_a_while() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_publisher_waits_for_changes_that_are_under_way_and_not_for_ever() {
-    if !available() {
-        return;
-    }
-    let server = server();
+    let Some(server) = server() else { return };
     let schema = Schema::new(&server);
     let options = Options::new().with_publish_timeout(Duration::from_millis(100));
     let store = PostgresStore::create(&schema.location, options)
@@ -335,10 +326,7 @@ async fn a_publisher_waits_for_changes_that_are_under_way_and_not_for_ever() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_at_closing_is_answered_and_what_comes_later_is_refused() {
-    if !available() {
-        return;
-    }
-    let server = server();
+    let Some(server) = server() else { return };
     let schema = Schema::new(&server);
     let store = Arc::new(
         PostgresStore::create(&schema.location, Options::new())

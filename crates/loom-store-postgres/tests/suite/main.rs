@@ -11,3 +11,4 @@ mod faults;
 mod opening;
 mod proxy;
 mod support;
+mod tls;

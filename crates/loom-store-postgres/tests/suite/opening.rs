@@ -9,11 +9,11 @@ use loom_spi::{
     StoreError, StoreErrorKind, Unseal,
 };
 use loom_store_postgres::{OpenFailure, Options, PostgresStore, SCHEMA_VERSION};
-use loom_test_postgres::{available, server, unique_name};
+use loom_test_postgres::{server, unique_name};
 
 use crate::support::{Schema, append, client, id, location};
 
-fn failure(error: &StoreError) -> &OpenFailure {
+pub(crate) fn failure(error: &StoreError) -> &OpenFailure {
     error
         .source()
         .and_then(|source| source.downcast_ref())
@@ -27,10 +27,7 @@ fn shard(number: u16) -> Options {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_is_created_once_however_many_try_at_the_same_time() {
-    if !available() {
-        return;
-    }
-    let server = server();
+    let Some(server) = server() else { return };
     let schema = Schema::new(&server);
     let creations: Vec<_> = (0..8)
         .map(|_| {
@@ -60,10 +57,7 @@ async fn a_store_is_created_once_however_many_try_at_the_same_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_store_of_this_release_is_told_apart_and_left_alone() {
-    if !available() {
-        return;
-    }
-    let server = server();
+    let Some(server) = server() else { return };
     let schema = Schema::new(&server);
     let name = schema.location.schema();
     let open = || PostgresStore::open(&schema.location, Options::new());
@@ -119,13 +113,10 @@ async fn what_is_no_store_of_this_release_is_told_apart_and_left_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_be_reached_is_unavailable_and_its_password_stays_secret() {
-    if !available() {
-        return;
-    }
-    let server = server();
+    let Some(server) = server() else { return };
     let no_server = "postgres://loom:hidden@127.0.0.1:9/postgres";
     let url = server.url();
-    let no_database = format!("{}/nowhere", url.rsplit_once('/').unwrap().0);
+    let no_database = with_database(&url, "nowhere");
     let no_certificates =
         "postgres://loom:hidden@127.0.0.1:9/d?sslmode=verify-full&sslrootcert=none.pem";
     for url in [no_server, &no_database, no_certificates] {
@@ -147,11 +138,8 @@ async fn a_server_that_cannot_be_reached_is_unavailable_and_its_password_stays_s
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_know_the_role_is_there_and_says_so() {
-    if !available() {
-        return;
-    }
-    let server = server();
-    let url = server.url().replace("//postgres", "//stranger:hidden");
+    let Some(server) = server() else { return };
+    let url = with_login(&server.url(), "stranger:hidden");
     let error = PostgresStore::open(&location(&url, "loom"), Options::new())
         .await
         .unwrap_err();
@@ -168,10 +156,7 @@ async fn a_server_that_does_not_know_the_role_is_there_and_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_wiped_or_swapped_is_noticed_when_a_connection_is_made_anew() {
-    if !available() {
-        return;
-    }
-    let server = server();
+    let Some(server) = server() else { return };
     let schema = Schema::new(&server);
     let name = schema.location.schema();
     let store = PostgresStore::create(&schema.location, shard(0))
@@ -208,10 +193,7 @@ async fn a_server_that_was_wiped_or_swapped_is_noticed_when_a_connection_is_made
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_that_may_only_change_rows_can_do_all_that_a_service_does() {
-    if !available() {
-        return;
-    }
-    let server = server();
+    let Some(server) = server() else { return };
     let schema = Schema::new(&server);
     let (name, role) = (schema.location.schema(), unique_name());
     let owner = client(&server.url()).await.unwrap();
@@ -226,12 +208,8 @@ async fn a_role_that_may_only_change_rows_can_do_all_that_a_service_does() {
         .await
         .unwrap();
     created.close().await.unwrap();
-    let (_, rest) = server
-        .url()
-        .split_once('@')
-        .map(|(a, b)| (a.to_owned(), b.to_owned()))
-        .unwrap();
-    let place = location(&format!("postgres://{role}:p@{rest}"), name);
+    let url = with_login(&server.url(), &format!("{role}:p"));
+    let place = location(&url, name);
     let store = PostgresStore::open(&place, Options::new()).await.unwrap();
     store.append(append("e", 0)).await.unwrap();
     let fence = store
@@ -254,7 +232,7 @@ async fn a_role_that_may_only_change_rows_can_do_all_that_a_service_does() {
         .await
         .unwrap();
     // It may not do what it need not.
-    let dropped = client(&server.url().replace("postgres@", &format!("{role}:p@")))
+    let dropped = client(&url)
         .await
         .unwrap()
         .batch_execute(&format!("DROP TABLE {name}.events"))
@@ -270,10 +248,7 @@ async fn a_role_that_may_only_change_rows_can_do_all_that_a_service_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_commits_while_a_listing_is_under_way_is_not_skipped() {
-    if !available() {
-        return;
-    }
-    let server = server();
+    let Some(server) = server() else { return };
     let schema = Schema::new(&server);
     let name = schema.location.schema();
     let store = Arc::new(
@@ -318,4 +293,93 @@ async fn what_commits_while_a_listing_is_under_way_is_not_skipped() {
     }
     assert_eq!(listed, ids);
     schema.remove().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_does_not_wait_for_the_disk_is_made_to() {
+    let Some(server) = server() else { return };
+    let schema = Schema::new(&server);
+    let (name, role) = (schema.location.schema(), unique_name());
+    let owner = client(&server.url()).await.unwrap();
+    owner
+        .batch_execute(&format!(
+            "CREATE ROLE {role} LOGIN PASSWORD 'p'; ALTER ROLE {role} SET synchronous_commit = off;
+             CREATE SCHEMA {name} AUTHORIZATION {role}"
+        ))
+        .await
+        .unwrap();
+    let url = with_login(&server.url(), &format!("{role}:p"));
+    let store = PostgresStore::create(&location(&url, name), Options::new())
+        .await
+        .unwrap();
+    // Notes how the transactions commit that append.
+    owner
+        .batch_execute(&format!(
+            "CREATE TABLE {name}.commits (synchronous text); GRANT INSERT ON {name}.commits TO {role};
+             CREATE FUNCTION {name}.note() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN INSERT INTO {name}.commits VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+             CREATE TRIGGER note AFTER INSERT ON {name}.events FOR EACH ROW EXECUTE FUNCTION {name}.note()"
+        ))
+        .await
+        .unwrap();
+    store.append(append("e", 0)).await.unwrap();
+    store.append(append("e", 1)).await.unwrap();
+    let rows = owner
+        .query(&format!("SELECT synchronous FROM {name}.commits"), &[])
+        .await
+        .unwrap();
+    let seen: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(seen, ["on", "on"]);
+    store.close().await.unwrap();
+    schema.remove().await.unwrap();
+    owner
+        .batch_execute(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_not_utf8_is_refused_before_anything_is_made_in_it() {
+    let Some(server) = server() else { return };
+    let owner = client(&server.url()).await.unwrap();
+    let database = unique_name();
+    owner
+        .batch_execute(&format!(
+            "CREATE DATABASE {database} ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+        ))
+        .await
+        .unwrap();
+    let url = with_database(&server.url(), &database);
+    let error = PostgresStore::create(&location(&url, "loom"), Options::new())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(failure(&error), OpenFailure::Encoding { encoding, .. } if encoding == "SQL_ASCII"),
+        "{error}"
+    );
+    let inside = client(&url).await.unwrap();
+    let made = inside
+        .query("SELECT FROM pg_namespace WHERE nspname = 'loom'", &[])
+        .await
+        .unwrap();
+    assert!(made.is_empty());
+    drop(inside);
+    owner
+        .batch_execute(&format!("DROP DATABASE {database} WITH (FORCE)"))
+        .await
+        .unwrap();
+}
+
+/// The URL of another database of the same server.
+fn with_database(url: &str, database: &str) -> String {
+    let (url, query) = url.split_once('?').unwrap_or((url, ""));
+    let (server, _) = url.rsplit_once('/').unwrap();
+    let mark = if query.is_empty() { "" } else { "?" };
+    format!("{server}/{database}{mark}{query}")
+}
+
+/// The URL as somebody else.
+fn with_login(url: &str, login: &str) -> String {
+    let (_, rest) = url.split_once('@').unwrap();
+    format!("postgres://{login}@{rest}")
 }
