@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::env;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use jiff::Timestamp as Moment;
 use loom_spi::Timestamp;
@@ -117,6 +118,21 @@ pub(crate) fn count(number: u64) -> String {
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))
+}
+
+/// A duration in its largest unit, rounded up: `3 days`, `20 minutes`.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_millis().div_ceil(1000).max(1);
+    let (unit, noun) = match seconds {
+        172_800.. => (86_400, "day"),
+        7200.. => (3600, "hour"),
+        120.. => (60, "minute"),
+        _ => (1, "second"),
+    };
+    counted(
+        u64::try_from(seconds.div_ceil(unit)).unwrap_or(u64::MAX),
+        noun,
+    )
 }
 
 /// A moment as RFC 3339 in UTC, or its milliseconds where no calendar reaches it.

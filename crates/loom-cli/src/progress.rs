@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -25,6 +26,7 @@ pub(crate) enum ProgressMode {
 pub(crate) struct Progress {
     bar: ProgressBar,
     plain: bool,
+    lines: Lines,
 }
 
 impl Progress {
@@ -51,13 +53,16 @@ impl Progress {
         Self {
             bar,
             plain: mode == ProgressMode::Plain,
+            lines: Lines::default(),
         }
     }
 
     /// `done` units are done; `message` says it in words.
     pub(crate) fn at(&self, done: u64, message: impl fmt::Display) {
         if self.plain {
-            write_stderr(&format!("{} {message}\n", self.bar.prefix()));
+            if self.lines.wanted() {
+                write_stderr(&format!("{} {message}\n", self.bar.prefix()));
+            }
         } else {
             self.bar.set_position(done);
             self.bar.set_message(message.to_string());
@@ -84,5 +89,37 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.finish();
+    }
+}
+
+/// Which of the lines are printed: the first fifty, then one for each fiftieth more. A million are a few hundred
+/// lines, and a short command shows every step.
+#[derive(Debug, Default)]
+struct Lines {
+    heard: AtomicU64,
+    next: AtomicU64,
+}
+
+impl Lines {
+    fn wanted(&self) -> bool {
+        let heard = self.heard.fetch_add(1, Ordering::Relaxed);
+        let wanted = heard >= self.next.load(Ordering::Relaxed);
+        if wanted {
+            self.next.store(heard + heard / 50 + 1, Ordering::Relaxed);
+        }
+        wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_steps_are_a_few_hundred_lines_and_a_few_steps_are_all_told() {
+        let lines = Lines::default();
+        assert_eq!((0..40).filter(|_| lines.wanted()).count(), 40);
+        let more = (0..1_000_000).filter(|_| lines.wanted()).count();
+        assert!((300..700).contains(&more), "{more}");
     }
 }

@@ -135,3 +135,31 @@ fn completions_and_manual_pages_name_the_commands() {
     );
     assert!(bench.read("man/loom-import.1").contains("gzip"));
 }
+
+#[test]
+fn what_is_left_on_sources_is_forecast_by_what_has_ended() {
+    let bench = Bench::with_shards(2);
+    assert_eq!(bench.json(&["status"])["forecast"], serde_json::Value::Null);
+    let goes_on: String = (0..100)
+        .map(|n| format!("{{\"execution\":\"open-{n}\",\"at\":{n},\"type\":\"t\"}}\n"))
+        .collect();
+    let lines = format!("{}{goes_on}", generated(200));
+    bench.run_with_stdin(&["import", "-"], lines.as_bytes());
+    bench.ok(&["rebalance", "--shards", "3", "--yes"]);
+    let status = bench.json(&["status"]);
+    let forecast = &status["forecast"];
+    let (closed, open) = (number(&forecast["closed"]), number(&forecast["open"]));
+    assert!(closed > 0 && open > 0, "{status}");
+    assert_eq!(closed + open, number(&status["left_to_drain"]));
+    let text = bench.ok(&["status"]);
+    assert!(
+        text.contains(&format!(
+            "forecast: {closed} closed executions can move now"
+        )),
+        "{text}"
+    );
+    bench.ok(&["drain"]);
+    assert_eq!(bench.json(&["status"])["forecast"]["closed"], 0);
+    bench.ok(&["drain", "--live", "--until-settled"]);
+    assert_eq!(bench.json(&["status"])["forecast"], serde_json::Value::Null);
+}

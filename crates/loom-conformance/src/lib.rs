@@ -26,5 +26,6 @@ pub use matrix::{CaseFailure, Matrix, Row};
 pub use need::Need;
 pub use outcome::{CaseReport, Outcome};
 pub use runner::{
-    run_case, run_dispatcher, run_dispatcher_case, run_registry, run_registry_case, run_store,
+    run_case, run_cases, run_dispatcher, run_dispatcher_case, run_registry, run_registry_case,
+    run_store,
 };

@@ -29,7 +29,16 @@ pub fn run_store(
     factory: Arc<dyn StoreFactory>,
     progress: impl FnMut(&CaseReport),
 ) -> Vec<CaseReport> {
-    run_all(&cases(), &|case| run_case(&factory, case), progress)
+    run_cases(factory, &cases(), progress)
+}
+
+/// Runs some of the [`cases`] against the stores of a factory, as [`run_store`] does with all.
+pub fn run_cases(
+    factory: Arc<dyn StoreFactory>,
+    cases: &[Case],
+    progress: impl FnMut(&CaseReport),
+) -> Vec<CaseReport> {
+    run_all(cases, &|case| run_case(&factory, case), progress)
 }
 
 /// Runs every case of a branch registry that stands alone, as [`run_store`] does for a store.

@@ -23,6 +23,7 @@ mod pool;
 mod read;
 mod record;
 mod relocation;
+mod remove;
 mod session;
 mod staged;
 mod store;

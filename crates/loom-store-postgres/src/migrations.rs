@@ -209,7 +209,7 @@ async fn check_encoding(location: &Location, client: &Client) -> Result<(), Fail
 }
 
 /// What processes that create or upgrade the same schema wait for: the routing hash of its name.
-fn lock_of(schema: &str) -> i64 {
+pub(crate) fn lock_of(schema: &str) -> i64 {
     ExecutionId::new(schema).map_or(0, |name| name.route_hash().0.cast_signed())
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn slot(world: &World, enough: u64) {
         let kill = match rng.u32(0..4) {
             0 => Kill::Never,
             1 => Kill::Everybody(Kill::point(&mut rng, 8)),
-            _ => Kill::Told(Kill::point(&mut rng, 10)),
+            _ => Kill::Told(Kill::point(&mut rng, 7)),
         };
         // Where nothing is to move, it ends before it tells anything.
         killed += u64::from(drain(world, rng.u32(0..3) > 0, kill));

@@ -108,10 +108,25 @@ pub(crate) enum Command {
     Worker(WorkerCommand),
     /// Check that every execution is whole and on a shard where the plan permits it
     Audit,
+    /// Check that a store does what Loom relies on, in scratch stores beside it that are removed afterwards
+    Conformance(Conformance),
     /// Print a completion script
     Completions(Completions),
     /// Print the manual page, or write those of all commands
     Man(Man),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Conformance {
+    /// Which store: sqlite:PATH for a file in the same folder, postgres://… for schemas in the same database
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: String,
+    /// Only cases whose group or name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+    /// How progress is shown
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub(crate) progress: ProgressMode,
 }
 
 #[derive(Debug, Args)]

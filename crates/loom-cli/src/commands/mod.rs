@@ -3,6 +3,7 @@
 mod audit;
 mod backup;
 mod change;
+mod conformance;
 mod drain;
 mod export;
 mod graph;
@@ -42,6 +43,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Plan(command) if !plan::needs_deployment(command) => {
             return plan::run(command, None, output);
         }
+        Command::Conformance(conformance) => return conformance::run(conformance, output).await,
         Command::Restore(restore) => return restore::run(restore, &cli.global, output).await,
         // They are for deployments that cannot be opened.
         Command::Shard(ShardCommand::Ls) => {
@@ -95,6 +97,7 @@ async fn with_deployment(
         Command::Audit => audit::run(deployment, output).await,
         // They need no open deployment, and were done above.
         Command::Init(_)
+        | Command::Conformance(_)
         | Command::Restore(_)
         | Command::Completions(_)
         | Command::Man(_)

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 pub(crate) use self::edit::{Draft, add_shards, already_there, remove_shard};
-pub(crate) use self::url::{StoreUrl, holds_password};
+pub(crate) use self::url::{PostgresUrl, StoreUrl, holds_password};
 use crate::failure::Failure;
 use crate::source::Source;
 

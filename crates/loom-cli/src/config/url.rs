@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use loom_store_postgres::Location;
+use loom_store_postgres::{InvalidLocation, Location};
 
 /// A URL as it stands in `loom.toml`. Neither `Display` nor `Debug` shows a password.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +86,23 @@ impl StoreUrl {
 }
 
 impl PostgresUrl {
+    /// The same database, but another schema.
+    pub(crate) fn in_schema(&self, schema: &str) -> Result<Self, String> {
+        let (place, query) = self.written.split_once('?').unwrap_or((&self.written, ""));
+        let mut written = format!("{place}?schema={schema}");
+        let others = query
+            .split('&')
+            .filter(|pair| !pair.is_empty() && !pair.starts_with("schema="));
+        for pair in others {
+            written.push('&');
+            written.push_str(pair);
+        }
+        let location = written
+            .parse()
+            .map_err(|error: InvalidLocation| error.to_string())?;
+        Ok(Self { location, written })
+    }
+
     /// Where it is, with the password of the environment (`PGPASSWORD`) where the URL has none.
     pub(crate) fn location(&self) -> Location {
         let location = self.location.clone();

@@ -370,6 +370,39 @@ async fn a_database_that_is_not_utf8_is_refused_before_anything_is_made_in_it() 
         .unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_removed_is_gone_and_what_others_have_beside_it_stays() {
+    let Some(server) = server() else { return };
+    let schema = Schema::new(&server);
+    let (place, name) = (&schema.location, schema.location.schema());
+    let remove = || PostgresStore::remove(place, Options::new());
+    assert!(matches!(
+        failure(&remove().await.unwrap_err()),
+        OpenFailure::Missing { .. }
+    ));
+    let store = PostgresStore::create(place, shard(0)).await.unwrap();
+    store.append(append("e", 0)).await.unwrap();
+    store.close().await.unwrap();
+    remove().await.unwrap();
+    let client = client(&server.url()).await.unwrap();
+    let count = format!("SELECT count(*) FROM pg_namespace WHERE nspname = '{name}'");
+    let there: i64 = client.query_one(&count, &[]).await.unwrap().get(0);
+    assert_eq!(there, 0);
+
+    // Nothing of it is left that would be in the way of another one.
+    let again = PostgresStore::create(place, shard(1)).await.unwrap();
+    assert!(again.head(Head::new(id("e"))).await.unwrap().is_none());
+    again.close().await.unwrap();
+    let others = format!("CREATE TABLE {name}.others ()");
+    client.batch_execute(&others).await.unwrap();
+    remove().await.unwrap();
+    assert!(matches!(
+        failure(&remove().await.unwrap_err()),
+        OpenFailure::Foreign { table, .. } if table == "others"
+    ));
+    schema.remove().await.unwrap();
+}
+
 /// The URL of another database of the same server.
 fn with_database(url: &str, database: &str) -> String {
     let (url, query) = url.split_once('?').unwrap_or((url, ""));

@@ -1,16 +1,22 @@
 //! `loom status`.
 
+mod forecast;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use futures_util::future::try_join_all;
-use loom_shard_plan::{ShardId, ShardPlan};
-use loom_spi::{EventStore, EventStoreExt as _, ExecutionState, List, PlanEpoch, StoreError};
+use futures_util::future::{self, try_join_all};
+use loom_shard_plan::{Placement, ShardId, ShardPlan};
+use loom_spi::{
+    EventStore, EventStoreExt as _, ExecutionState, ExecutionSummary, List, PlanEpoch, StoreError,
+    Timestamp,
+};
 use serde::Serialize;
 
+use self::forecast::{Forecast, Left, Lifetimes};
 use super::settle::at_least;
 use crate::args::Status;
 use crate::deployment::{Deployment, under_own_plan};
@@ -38,6 +44,8 @@ struct Report {
     left_to_drain: u64,
     /// Whether there are more: of one bucket no more than a few hundred are counted.
     left_to_drain_at_least: bool,
+    /// `null` when every bucket is settled or nothing is left.
+    forecast: Option<Forecast>,
     per_shard: Vec<ShardReport>,
     warnings: Vec<String>,
 }
@@ -86,13 +94,32 @@ pub(super) async fn run(
 
 async fn look(deployment: &Deployment) -> Result<Report, Failure> {
     let plan = deployment.plan()?;
-    let total = tally(&deployment.store, None).await?;
+    let now = Timestamp::now();
+    let mut lifetimes = Lifetimes::default();
+    let total = tally(&deployment.store, None, |execution| {
+        lifetimes.note(&execution.head);
+    })
+    .await?;
     let shards = deployment.shards().await;
-    let tallies = try_join_all(shards.iter().map(|(&shard, store)| async move {
-        let tally = under_own_plan(store, async |epoch| tally(&**store, epoch).await);
+    let on_source = |execution: &ExecutionSummary, shard| matches!(plan.route_id(execution.id.as_str()), Placement::Migrating { from, .. } if from.get() == shard);
+    let listed = try_join_all(shards.iter().map(|(&shard, store)| async move {
+        let tally = under_own_plan(store, async |epoch| {
+            let mut left = Left::default();
+            let note = |execution: &ExecutionSummary| {
+                if on_source(execution, shard) {
+                    left.note(&execution.head, now);
+                }
+            };
+            Ok((tally(&**store, epoch, note).await?, left))
+        });
         Ok::<_, Failure>((shard, tally.await?))
     }));
-    let tallies: BTreeMap<u16, Tally> = tallies.await?.into_iter().collect();
+    let mut left = Left::default();
+    let mut tallies = BTreeMap::new();
+    for (shard, (tally, on_sources)) in listed.await? {
+        tallies.insert(shard, tally);
+        left.add(&on_sources);
+    }
     let drain = deployment.store.drain_report().await?;
     let per_shard = tallies.iter().map(|(&shard, &tally)| ShardReport {
         shard,
@@ -117,20 +144,27 @@ async fn look(deployment: &Deployment) -> Result<Report, Failure> {
         migrating: drain.buckets.len(),
         drained: drain.drained().count(),
         left_to_drain_at_least: drain.buckets.iter().any(|bucket| bucket.more),
+        forecast: left.forecast(&lifetimes),
         left_to_drain: drain.buckets.iter().map(|bucket| bucket.left as u64).sum(),
         per_shard: per_shard.collect(),
         warnings: plan.warnings().iter().map(ToString::to_string).collect(),
     })
 }
 
-async fn tally(store: &dyn EventStore, epoch: Option<PlanEpoch>) -> Result<Tally, StoreError> {
+/// Counts, and shows each execution to `look`.
+async fn tally(
+    store: &dyn EventStore,
+    epoch: Option<PlanEpoch>,
+    mut look: impl FnMut(&ExecutionSummary),
+) -> Result<Tally, StoreError> {
     let listed = store.list_all(List::new(PAGE).with_epoch(epoch));
-    let counted = listed.try_fold(Tally::default(), |tally, execution| async move {
-        Ok(Tally {
+    let counted = listed.try_fold(Tally::default(), |tally, execution| {
+        look(&execution);
+        future::ready(Ok(Tally {
             executions: tally.executions + 1,
             open: tally.open + u64::from(execution.head.state == ExecutionState::Open),
             events: tally.events + execution.head.next_sequence,
-        })
+        }))
     });
     counted.await
 }
@@ -192,6 +226,9 @@ impl Report {
                 at_least(self.left_to_drain, self.left_to_drain_at_least),
             ),
         };
+        if let Some(forecast) = &self.forecast {
+            let _ = writeln!(text, "{}", forecast.text());
+        }
         for warning in &self.warnings {
             let _ = writeln!(text, "{}: {warning}", output.paint(Tone::Warn, "warning"));
         }

@@ -1,0 +1,82 @@
+//! Removing a store.
+
+use loom_spi::{Operation, StoreError};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error};
+
+use crate::connector::{Connector, quoted};
+use crate::failure::Failure;
+use crate::migrations::{Found, check_version, lock_of, look};
+use crate::{Location, OpenFailure, Options, PostgresStore};
+
+/// Everything that the migrations made. A table goes with its indexes.
+const DROP: &str = "
+    DROP TABLE loom_schema, shard, records, events, edges, locations, staged, deletions, garbage;
+    DROP ROUTINE append_group";
+
+impl PostgresStore {
+    /// Removes the store at `location` for good, with every log in it, and its schema if nothing else is there and the
+    /// role may. For stores that were made for a moment, to test or to measure; processes that still have it open get
+    /// errors.
+    ///
+    /// # Errors
+    /// Of [`Operation::Open`], as those of [`open`](Self::open). Nothing is removed then.
+    ///
+    /// # Cancel safety
+    /// All is removed, or nothing. A dropped call may still do it.
+    pub async fn remove(location: &Location, options: Options) -> Result<(), StoreError> {
+        removed(location, &options)
+            .await
+            .map_err(|failure| failure.into_error(Operation::Open))
+    }
+}
+
+async fn removed(location: &Location, options: &Options) -> Result<(), Failure> {
+    let connector = Connector::new(location, options)?;
+    let failed = |error: Error| connector.not_opened(&error);
+    let mut client = connector.connect().await?;
+    let transaction = client.transaction().await.map_err(failed)?;
+    let lock = lock_of(location.schema());
+    transaction
+        .execute("SELECT pg_advisory_xact_lock($1)", &[&lock])
+        .await
+        .map_err(failed)?;
+    match look(transaction.client(), location.schema())
+        .await
+        .map_err(failed)?
+    {
+        Found::Store { version, .. } => check_version(location, version)?,
+        Found::Nothing => {
+            return Err(Failure::from(OpenFailure::Missing {
+                location: location.clone(),
+            }));
+        }
+        Found::Foreign { table } => {
+            return Err(Failure::from(OpenFailure::Foreign {
+                location: location.clone(),
+                table,
+            }));
+        }
+    }
+    transaction.batch_execute(DROP).await.map_err(failed)?;
+    transaction.commit().await.map_err(failed)?;
+    drop_schema(&client, location.schema())
+        .await
+        .map_err(failed)
+}
+
+/// What is in it of others stays, and so does a schema that somebody else made for the role.
+async fn drop_schema(client: &Client, schema: &str) -> Result<(), Error> {
+    let dropped = client
+        .batch_execute(&format!("DROP SCHEMA IF EXISTS {}", quoted(schema)))
+        .await;
+    match dropped {
+        Err(error)
+            if error.code() == Some(&SqlState::DEPENDENT_OBJECTS_STILL_EXIST)
+                || error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) =>
+        {
+            Ok(())
+        }
+        dropped => dropped,
+    }
+}
