@@ -14,6 +14,9 @@ const DROP: &str = "
     DROP TABLE loom_schema, shard, records, events, edges, locations, staged, deletions, garbage;
     DROP ROUTINE append_group";
 
+/// How often a deadlock is borne. Who uses the tables meets one each time, and then errors.
+const TRIES: u32 = 20;
+
 impl PostgresStore {
     /// Removes the store at `location` for good, with every log in it, and its schema if nothing else is there and the
     /// role may. For stores that were made for a moment, to test or to measure; processes that still have it open get
@@ -33,8 +36,24 @@ impl PostgresStore {
 
 async fn removed(location: &Location, options: &Options) -> Result<(), Failure> {
     let connector = Connector::new(location, options)?;
-    let failed = |error: Error| connector.not_opened(&error);
     let mut client = connector.connect().await?;
+    let mut tries = 0;
+    while !tables_dropped(&connector, &mut client, tries == TRIES).await? {
+        tries += 1;
+    }
+    drop_schema(&client, location.schema())
+        .await
+        .map_err(|error| connector.not_opened(&error))
+}
+
+/// Says no when somebody who still used the tables was in the way, unless it is the last try.
+async fn tables_dropped(
+    connector: &Connector,
+    client: &mut Client,
+    last: bool,
+) -> Result<bool, Failure> {
+    let location = connector.location();
+    let failed = |error: Error| connector.not_opened(&error);
     let transaction = client.transaction().await.map_err(failed)?;
     let lock = lock_of(location.schema());
     transaction
@@ -58,11 +77,16 @@ async fn removed(location: &Location, options: &Options) -> Result<(), Failure> 
             }));
         }
     }
-    transaction.batch_execute(DROP).await.map_err(failed)?;
+    match transaction.batch_execute(DROP).await {
+        Ok(()) => {}
+        // Others lock the tables in another order.
+        Err(error) if error.code() == Some(&SqlState::T_R_DEADLOCK_DETECTED) && !last => {
+            return Ok(false);
+        }
+        Err(error) => return Err(failed(error)),
+    }
     transaction.commit().await.map_err(failed)?;
-    drop_schema(&client, location.schema())
-        .await
-        .map_err(failed)
+    Ok(true)
 }
 
 /// What is in it of others stays, and so does a schema that somebody else made for the role.

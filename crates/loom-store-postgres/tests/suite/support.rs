@@ -5,6 +5,7 @@ use std::sync::Arc;
 use loom_spi::{Append, ExecutionId, NewEvent};
 use loom_store_postgres::Location;
 use loom_test_postgres::{Server, unique_name};
+use tokio_postgres::error::SqlState;
 
 /// A schema of its own on a server that the tests of this process share.
 pub(crate) struct Schema {
@@ -25,9 +26,13 @@ impl Schema {
         if self.server.outlives_the_tests() {
             let client = client(&self.server.url()).await?;
             let schema = self.location.schema();
-            client
-                .batch_execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE"))
-                .await?;
+            let drop = format!("DROP SCHEMA IF EXISTS {schema} CASCADE");
+            // A store that was not closed may be removing garbage, and locks its tables in another order.
+            while let Err(error) = client.batch_execute(&drop).await {
+                if error.code() != Some(&SqlState::T_R_DEADLOCK_DETECTED) {
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
