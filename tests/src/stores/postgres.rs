@@ -78,6 +78,23 @@ impl Servers {
         };
         servers.iter().map(place).collect()
     }
+
+    /// On a server that is there after the tests, nothing is left of a case.
+    fn tidy(&self, subject: Subject, places: Vec<Location>) -> Subject {
+        let servers = self.started.get().into_iter().flatten();
+        if !servers
+            .into_iter()
+            .any(|server| server.outlives_the_tests())
+        {
+            return subject;
+        }
+        subject.with_close(move || async move {
+            for place in &places {
+                PostgresStore::remove(place, Options::new()).await?;
+            }
+            Ok(())
+        })
+    }
 }
 
 #[expect(clippy::panic, reason = "the matrix cannot go on")]
@@ -109,7 +126,8 @@ impl StoreFactory for Postgres {
         let ahead = Ahead::default();
         let store = PostgresStore::create(&place, ahead.options(None)).await?;
         let (moved, reopened) = (ahead.clone(), ahead);
-        Ok(Subject::new(store)
+        let subject = self.0.tidy(Subject::new(store), vec![place.clone()]);
+        Ok(subject
             .with_clock(move |by| {
                 moved.advance(by);
                 async { Ok(()) }
@@ -224,7 +242,9 @@ impl StoreFactory for Sharded {
         let shards = self.files + u16::try_from(deployment.places.len())?;
         let store = deployment.open(Some(ShardPlan::new(shards)?)).await?;
         let moved = deployment.clone();
-        Ok(Subject::from_arc(store)
+        let places = deployment.places.clone();
+        let subject = self.servers.tidy(Subject::from_arc(store), places);
+        Ok(subject
             .with_clock(move |by| {
                 moved.ahead.advance(by);
                 moved.clock.advance(by);
