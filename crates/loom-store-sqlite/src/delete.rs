@@ -35,6 +35,13 @@ impl Work for Delete {
     }
 }
 
+/// Whether there are events of deleted logs.
+pub(crate) fn has_garbage(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM garbage)")?
+        .query_row([], |row| row.get(0))
+}
+
 /// Removes some events of deleted logs, and says whether there may be more.
 pub(crate) fn reclaim(connection: &Connection) -> Result<bool, rusqlite::Error> {
     let log: Option<i64> = connection

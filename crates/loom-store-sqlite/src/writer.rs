@@ -1,12 +1,15 @@
 //! The one thread of a handle that writes, and what it is asked.
 
+mod answer;
 mod checkpoints;
 mod group;
 mod memory;
+mod pace;
 mod statements;
 mod task;
 mod transaction;
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +23,10 @@ pub(crate) use self::task::Work;
 pub(crate) use self::transaction::LAST_LOG;
 pub(crate) use self::transaction::Transaction;
 
+use self::answer::Sleepers;
 use self::checkpoints::Checkpoints;
 use self::group::Groups;
+use self::pace::{Pace, receive_until};
 use self::statements::Statements;
 use self::task::{Request, Task};
 use crate::Options;
@@ -69,7 +74,7 @@ impl Writer {
         operation: Operation,
         work: W,
     ) -> Result<W::Output, StoreError> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = answer::channel();
         let request = Request {
             operation,
             work,
@@ -80,7 +85,7 @@ impl Writer {
             .send(Message::Change(Box::new(request)))
             .await
             .map_err(|_| closed(operation))?;
-        answer.await.unwrap_or_else(|_| {
+        answer.await.unwrap_or_else(|| {
             Err(StoreError::new(
                 operation,
                 StoreErrorKind::Unavailable {
@@ -158,15 +163,20 @@ fn serve(
     messages: &mut mpsc::Receiver<Message>,
 ) -> Vec<CloseReply> {
     let mut closing = Vec::new();
+    let mut pace = Pace::default();
     let mut expected = 0;
+    let mut sleepers: Option<Arc<Sleepers>> = None;
     loop {
         let mut next = messages.try_recv();
         if matches!(next, Err(TryRecvError::Empty)) && expected > 0 {
             // Before it parks: being woken takes longer than a lone writer needs to come back.
-            next = linger(messages);
+            next = linger(messages, LINGER);
         }
-        if matches!(next, Err(TryRecvError::Empty)) && !groups.has_garbage() {
-            next = messages.blocking_recv().ok_or(TryRecvError::Disconnected);
+        if let Some(sleepers) = sleepers.take() {
+            sleepers.wake();
+        }
+        if matches!(next, Err(TryRecvError::Empty)) {
+            next = rest(&mut groups, &mut pace, messages);
         }
         if let Err(TryRecvError::Disconnected) = next {
             return closing;
@@ -187,7 +197,7 @@ fn serve(
             if next.is_err() && groups.len() < expected {
                 let started = *lingering_since.get_or_insert_with(Instant::now);
                 if started.elapsed() < LINGER_FOR_ALL {
-                    next = linger(messages);
+                    next = linger(messages, LINGER);
                 }
             }
         }
@@ -195,23 +205,57 @@ fn serve(
         // Those who are answered now are likely to be back soon, to join those who came meanwhile. For a lone
         // writer that is nobody but itself.
         expected = answers.len() + messages.len();
-        answers.give();
-        checkpoints.look(groups.connection());
+        sleepers = answers.give();
+        if checkpoints.are_due() {
+            sleepers.take().iter().for_each(|sleepers| sleepers.wake());
+            checkpoints.look(groups.connection());
+        }
+        if groups.has_garbage() && pace.is_due(Instant::now()) {
+            sleepers.take().iter().for_each(|sleepers| sleepers.wake());
+            remove_garbage(&mut groups, &mut pace);
+        }
     }
 }
 
+/// Waits for the next change, and removes garbage meanwhile, with pauses.
+fn rest(
+    groups: &mut Groups<'_>,
+    pace: &mut Pace,
+    messages: &mut mpsc::Receiver<Message>,
+) -> Result<Message, TryRecvError> {
+    while groups.has_garbage() {
+        if let Some(due) = pace.due() {
+            match receive_until(messages, due) {
+                Err(TryRecvError::Empty) => {}
+                next => return next,
+            }
+        }
+        remove_garbage(groups, pace);
+    }
+    messages.blocking_recv().ok_or(TryRecvError::Disconnected)
+}
+
+fn remove_garbage(groups: &mut Groups<'_>, pace: &mut Pace) {
+    let begun = Instant::now();
+    groups.reclaim();
+    pace.worked(begun, Instant::now());
+}
+
 /// How long to look out for the next change.
-const LINGER: Duration = Duration::from_micros(40);
+const LINGER: Duration = Duration::from_micros(100);
 /// How long to look out for more, altogether, while a group is smaller than expected.
 const LINGER_FOR_ALL: Duration = Duration::from_micros(200);
 
 /// Gives up the processor to those who may be about to ask for a change.
-fn linger(messages: &mut mpsc::Receiver<Message>) -> Result<Message, TryRecvError> {
+fn linger(
+    messages: &mut mpsc::Receiver<Message>,
+    at_most: Duration,
+) -> Result<Message, TryRecvError> {
     let since = Instant::now();
     loop {
         thread::yield_now();
         let next = messages.try_recv();
-        if !matches!(next, Err(TryRecvError::Empty)) || since.elapsed() >= LINGER {
+        if !matches!(next, Err(TryRecvError::Empty)) || since.elapsed() >= at_most {
             return next;
         }
     }

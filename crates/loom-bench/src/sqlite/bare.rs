@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use loom_spi::ExecutionId;
+use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection};
 
 use crate::Failure;
@@ -84,6 +85,8 @@ impl Looker {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let connection = Connection::open(path)?;
         connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -8192")?;
+        // Without it SQLite plans some of them anew for each value that is bound.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(Self { connection })
     }
 
@@ -110,11 +113,13 @@ impl Looker {
         let log: i64 = self
             .find("SELECT log FROM records WHERE index_key = ?1 AND id = ?2")?
             .query_row((id.route_hash().index_key(), id.as_str()), |row| row.get(0))?;
-        // A limit that were bound would have the statement planned anew each time.
-        let mut read = self.find(&format!(
+        let mut read = self.find(if limit == 1 {
             "SELECT seq, terminal, recorded_at, kind, payload FROM events
-             WHERE log = ?1 AND seq >= 0 ORDER BY seq LIMIT {limit}",
-        ))?;
+             WHERE log = ?1 AND seq = 0"
+        } else {
+            "SELECT seq, terminal, recorded_at, kind, payload FROM events
+             WHERE log = ?1 AND seq >= 0 ORDER BY seq"
+        })?;
         let events = read.query_map([log], |row| {
             Ok((
                 row.get(0)?,
@@ -124,7 +129,7 @@ impl Looker {
                 row.get(4)?,
             ))
         })?;
-        Ok(events.collect::<Result<_, _>>()?)
+        Ok(events.take(limit).collect::<Result<_, _>>()?)
     }
 
     fn find(&self, sql: &str) -> Result<CachedStatement<'_>, Failure> {

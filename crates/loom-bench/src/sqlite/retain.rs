@@ -53,7 +53,7 @@ async fn as_fast_as_it_goes() -> Result<Vec<Row>, Failure> {
     Ok(both(
         "logs are deleted and 64 pages at a time released, without a pause",
         &rounds,
-        None,
+        Some(Target::AtMost(1.5)),
     ))
 }
 

@@ -17,7 +17,8 @@ use crate::output::shortened;
 /// How many stored events are compared at a time.
 const PAGE: usize = 512;
 
-/// Keeps, for each execution that the file names, how far the file and the store are.
+/// Keeps, for each execution that the file names, how far the file and the store are: about 150 bytes for each until the end,
+/// since a file may come back to any of them, and what follows the end of one is an error of the file.
 pub(super) struct Importer<'a> {
     store: &'a dyn EventStore,
     name: String,

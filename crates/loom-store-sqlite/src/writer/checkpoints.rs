@@ -74,6 +74,11 @@ impl Checkpoints {
         })
     }
 
+    /// Whether there is something to do between two commits.
+    pub(super) fn are_due(&self) -> bool {
+        self.pages.load(Ordering::Relaxed) >= self.bounds.start
+    }
+
     /// To be called by the writer between two commits.
     pub(super) fn look(&self, writer: &Connection) {
         let pages = self.pages.load(Ordering::Relaxed);

@@ -1,9 +1,11 @@
 //! What the writer is asked to do.
 
+use std::sync::Arc;
+
 use loom_spi::{Operation, StoreError, StoreErrorKind};
-use tokio::sync::oneshot;
 
 use super::Transaction;
+use super::answer::{Reply, Sleepers};
 use crate::failure::{Failure, Fault};
 
 /// A change to the store.
@@ -33,17 +35,16 @@ pub(crate) trait Task: Send {
     fn attempt(&mut self, transaction: &mut Transaction<'_, '_>) -> Result<(), rusqlite::Error>;
 
     /// Gives the answer: the one kept, now that it is durable, or the fault.
-    fn settle(self: Box<Self>, fault: Option<Fault>);
+    /// Whoever waits for it is woken at once, or left to `sleepers`.
+    fn settle(self: Box<Self>, fault: Option<Fault>, sleepers: Option<&Arc<Sleepers>>);
 }
-
-pub(crate) type Answer<T> = Result<T, StoreError>;
 
 /// The one implementation of [`Task`].
 pub(super) struct Request<W: Work> {
     pub(super) operation: Operation,
     pub(super) work: W,
     pub(super) kept: Option<Result<W::Output, StoreErrorKind>>,
-    pub(super) reply: oneshot::Sender<Answer<W::Output>>,
+    pub(super) reply: Reply<Result<W::Output, StoreError>>,
 }
 
 impl<W: Work> Task for Request<W> {
@@ -67,7 +68,7 @@ impl<W: Work> Task for Request<W> {
         Ok(())
     }
 
-    fn settle(self: Box<Self>, fault: Option<Fault>) {
+    fn settle(self: Box<Self>, fault: Option<Fault>, sleepers: Option<&Arc<Sleepers>>) {
         let Self {
             operation,
             kept,
@@ -77,10 +78,9 @@ impl<W: Work> Task for Request<W> {
         let answer = match (fault, kept) {
             (Some(fault), _) => Err(fault.to_error(operation)),
             (None, Some(kept)) => kept.map_err(|kind| StoreError::new(operation, kind)),
-            // Dropping the sender tells the caller that the outcome is unknown.
+            // Dropping the reply tells the caller that the outcome is unknown.
             (None, None) => return,
         };
-        // A caller that is gone does not want to know.
-        drop(reply.send(answer));
+        reply.give(answer, sleepers);
     }
 }
