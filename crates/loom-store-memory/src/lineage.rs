@@ -1,6 +1,7 @@
 //! Which execution branched off which.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::hash_map::Entry as Known;
+use std::collections::{BTreeSet, HashMap, btree_map};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
@@ -14,7 +15,7 @@ use crate::record::Record;
 use crate::store::refused;
 use crate::stripes::{COUNT, stripe_of};
 
-/// The edges seen from the child: an index over the edges that the parents' records hold.
+/// The edges seen from the child. Their labels stand here alone: the parents' records hold the children and their order.
 pub(crate) struct Parents(Box<[RwLock<ParentStripe>; COUNT]>);
 
 #[derive(Default)]
@@ -47,21 +48,32 @@ impl Parents {
     }
 }
 
-/// The locked stripes of some children.
+/// The locked stripes of some children, for writing.
 pub(crate) struct Links<'a> {
     places: Vec<usize>,
     stripes: Vec<RwLockWriteGuard<'a, ParentStripe>>,
 }
 
 impl Parents {
-    /// Locks the stripes of the children of `branches`, all at once, so that nobody sees a parent that has
-    /// lost, or got, only some of them.
-    pub(crate) fn of(&self, branches: &[Branch]) -> Links<'_> {
-        let places: BTreeSet<usize> = branches.iter().map(|branch| place(&branch.child)).collect();
+    /// Locks the stripes of `children`, all at once, so that nobody sees a parent that has lost, or got, only
+    /// some of them.
+    pub(crate) fn of(&self, children: &[ExecutionId]) -> Links<'_> {
+        let places: BTreeSet<usize> = children.iter().map(place).collect();
         Links {
             stripes: places.iter().map(|place| self.write(*place)).collect(),
             places: places.into_iter().collect(),
         }
+    }
+
+    /// The edges to `children`, which are those of one record that the caller has locked.
+    pub(crate) fn branches(&self, children: &[ExecutionId]) -> Vec<Branch> {
+        let branch = |child: &ExecutionId| {
+            let stripe = self.read(child);
+            // Every child of a record has its link.
+            let label = stripe.links.get(child).map(|link| link.label.clone());
+            Branch::new(child.clone(), label.unwrap_or_default())
+        };
+        children.iter().map(branch).collect()
     }
 }
 
@@ -74,7 +86,7 @@ impl Links<'_> {
     ) -> Result<bool, StoreErrorKind> {
         let mut all_known = true;
         for branch in branches {
-            let known = self.place_of(branch).and_then(|index| {
+            let known = self.place_of(&branch.child).and_then(|index| {
                 let links = &self.stripes.get(index)?.links;
                 links.get(&branch.child)
             });
@@ -94,23 +106,23 @@ impl Links<'_> {
 
     pub(crate) fn insert(&mut self, parent: &ExecutionId, branches: &[Branch]) {
         for branch in branches {
-            if let Some(index) = self.place_of(branch) {
+            if let Some(index) = self.place_of(&branch.child) {
                 let link = ParentLink::new(parent.clone(), branch.label.as_str());
                 self.stripes[index].links.insert(branch.child.clone(), link);
             }
         }
     }
 
-    pub(crate) fn remove(&mut self, branches: &[Branch]) {
-        for branch in branches {
-            if let Some(index) = self.place_of(branch) {
-                self.stripes[index].links.remove(&branch.child);
+    pub(crate) fn remove(&mut self, children: &[ExecutionId]) {
+        for child in children {
+            if let Some(index) = self.place_of(child) {
+                self.stripes[index].links.remove(child);
             }
         }
     }
 
-    fn place_of(&self, branch: &Branch) -> Option<usize> {
-        self.places.binary_search(&place(&branch.child)).ok()
+    fn place_of(&self, child: &ExecutionId) -> Option<usize> {
+        self.places.binary_search(&place(child)).ok()
     }
 }
 
@@ -122,8 +134,9 @@ fn place(child: &ExecutionId) -> usize {
 #[deny(clippy::missing_trait_methods)]
 impl BranchRegistry for MemoryStore {
     async fn record_lineage(&self, request: RecordLineage) -> Result<(), StoreError> {
-        self.record_edge(&request)
-            .map_err(refused(Operation::RecordLineage, &request.parent))
+        let parent = request.parent.clone();
+        self.record_edge(request)
+            .map_err(refused(Operation::RecordLineage, &parent))
     }
 
     async fn children(&self, request: Children) -> Result<Vec<Branch>, StoreError> {
@@ -132,7 +145,7 @@ impl BranchRegistry for MemoryStore {
             .admit(request.epoch)
             .map_err(refused(Operation::Children, &request.parent))?;
         let record = stripe.records.get(&position);
-        Ok(record.map_or_else(Vec::new, |record| record.branches().to_vec()))
+        Ok(record.map_or_else(Vec::new, |record| self.parents.branches(record.children())))
     }
 
     async fn parent(&self, request: Parent) -> Result<Option<ParentLink>, StoreError> {
@@ -153,36 +166,49 @@ impl BranchRegistry for MemoryStore {
         state
             .admit_forget(&request)
             .map_err(refused(Operation::Forget, &request.parent))?;
-        let branches = record.map_or_else(Vec::new, Record::take_branches);
+        let children = record.map_or_else(Vec::new, Record::take_children);
         if stripe.records.get(&position).is_some_and(Record::is_empty) {
             stripe.records.remove(&position);
         }
         if request.mark {
             stripe.arrivals.mark(&request.parent);
         }
-        self.parents.of(&branches).remove(&branches);
-        Ok(branches.len() as u64)
+        self.parents.of(&children).remove(&children);
+        Ok(children.len() as u64)
     }
 }
 
 impl MemoryStore {
-    fn record_edge(&self, request: &RecordLineage) -> Result<(), StoreErrorKind> {
+    fn record_edge(&self, request: RecordLineage) -> Result<(), StoreErrorKind> {
         let (mut stripe, position) = self.stripes.write(&request.parent);
         let plan = stripe.plan;
-        let record = stripe.records.get(&position);
-        let state = record.map_or_else(
-            || RecordState::new().with_plan(plan),
-            |record| record.state(plan),
-        );
-        state.admit_lineage(request)?;
-        let branch = [Branch::new(request.child.clone(), request.label.as_str())];
-        let mut links = self.parents.of(&branch);
-        let known = links.admit(&request.parent, &branch)?;
-        let record = stripe.records.entry(position).or_default();
-        if !known {
-            links.insert(&request.parent, &branch);
-            let [branch] = branch;
-            record.push_branch(branch);
+        let place_of_record = stripe.records.entry(position);
+        let state = match &place_of_record {
+            btree_map::Entry::Vacant(_) => RecordState::new().with_plan(plan),
+            btree_map::Entry::Occupied(record) => record.get().state(plan),
+        };
+        state.admit_lineage(&request)?;
+        let RecordLineage {
+            parent,
+            child,
+            label,
+            ..
+        } = request;
+        let mut parents = self.parents.write(place(&child));
+        match parents.links.entry(child.clone()) {
+            Known::Occupied(known) => {
+                let known = known.get();
+                if known.parent != parent || known.label != label {
+                    return Err(StoreErrorKind::LineageConflict {
+                        parent: known.parent.clone(),
+                        label: known.label.clone(),
+                    });
+                }
+            }
+            Known::Vacant(unknown) => {
+                unknown.insert(ParentLink::new(parent, label));
+                place_of_record.or_default().push_child(child);
+            }
         }
         Ok(())
     }

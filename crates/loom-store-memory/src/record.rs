@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loom_spi::{
-    Branch, Event, ExecutionState, FenceToken, LogHead, NewEvent, PlanEpoch, RecordState,
+    Event, ExecutionId, ExecutionState, FenceToken, LogHead, NewEvent, PlanEpoch, RecordState,
 };
 
 /// A log, a fence and lineage edges, each of which may be absent.
@@ -20,8 +20,8 @@ pub(crate) struct Record {
 struct Extra {
     /// Who acquired the fence last, if they said so.
     holder: Option<Holder>,
-    /// In the order recorded.
-    branches: Vec<Branch>,
+    /// The branches, in the order recorded. What the parent calls them stands in the store's `Parents`.
+    children: Vec<ExecutionId>,
     sealed: bool,
 }
 
@@ -39,7 +39,7 @@ impl Record {
         RecordState::new()
             .with_head(self.head())
             .with_fence(self.fence)
-            .with_branches(!self.branches().is_empty())
+            .with_branches(!self.children().is_empty())
             .with_sealed(self.is_sealed())
             .with_plan(plan)
     }
@@ -60,6 +60,10 @@ impl Record {
     /// Adds events that were admitted.
     pub(crate) fn push(&mut self, events: Vec<NewEvent>) {
         let next = self.events.len() as u64;
+        if next == 0 {
+            // Many logs are a first event and a last one.
+            self.events.reserve_exact(events.len() + 1);
+        }
         let numbered = (next..).zip(events);
         self.events
             .extend(numbered.map(|(sequence, event)| Event::from_new(sequence, event)));
@@ -76,20 +80,20 @@ impl Record {
         }
     }
 
-    pub(crate) fn branches(&self) -> &[Branch] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.branches)
+    pub(crate) fn children(&self) -> &[ExecutionId] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.children)
     }
 
     /// Replaces the edges.
-    pub(crate) fn set_branches(&mut self, branches: Vec<Branch>) {
-        if !branches.is_empty() || self.extra.is_some() {
-            self.extra.get_or_insert_default().branches = branches;
+    pub(crate) fn set_children(&mut self, children: Vec<ExecutionId>) {
+        if !children.is_empty() || self.extra.is_some() {
+            self.extra.get_or_insert_default().children = children;
         }
     }
 
     /// Adds an edge at the end.
-    pub(crate) fn push_branch(&mut self, branch: Branch) {
-        self.extra.get_or_insert_default().branches.push(branch);
+    pub(crate) fn push_child(&mut self, child: ExecutionId) {
+        self.extra.get_or_insert_default().children.push(child);
     }
 
     pub(crate) fn holder(&self) -> Option<&Holder> {
@@ -107,14 +111,14 @@ impl Record {
     }
 
     /// Removes the edges to the branches.
-    pub(crate) fn take_branches(&mut self) -> Vec<Branch> {
+    pub(crate) fn take_children(&mut self) -> Vec<ExecutionId> {
         self.extra
             .as_mut()
-            .map_or_else(Vec::new, |extra| std::mem::take(&mut extra.branches))
+            .map_or_else(Vec::new, |extra| std::mem::take(&mut extra.children))
     }
 
     /// Whether nothing is left of the record.
     pub(crate) fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.fence.is_none() && self.branches().is_empty()
+        self.events.is_empty() && self.fence.is_none() && self.children().is_empty()
     }
 }

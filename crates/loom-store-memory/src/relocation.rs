@@ -34,7 +34,8 @@ impl Relocation for MemoryStore {
             .map_err(refused(Operation::Seal, &request.id))?;
         let record = stripe.records.entry(position).or_default();
         record.set_sealed(true);
-        let sealed = SealedRecord::new(record.head(), record.fence, record.branches().to_vec());
+        let branches = self.parents.branches(record.children());
+        let sealed = SealedRecord::new(record.head(), record.fence, branches);
         // An append may have brought a higher token since, of which nobody is known to be the holder.
         let holder = record
             .holder()
@@ -54,8 +55,8 @@ impl Relocation for MemoryStore {
             .admit_retire(&request)
             .map_err(refused(Operation::Retire, &request.id))?;
         if present && let Some(record) = stripe.records.remove(&position) {
-            let branches = record.branches();
-            self.parents.of(branches).remove(branches);
+            let children = record.children();
+            self.parents.of(children).remove(children);
         }
         Ok(())
     }
@@ -106,9 +107,10 @@ impl MemoryStore {
                 let known = stripe
                     .records
                     .get(&position)
-                    .map_or(&[][..], Record::branches);
-                let branches = merged(&request.sealed.branches, known);
-                let mut links = self.parents.of(&branches);
+                    .map_or(&[][..], Record::children);
+                let branches = merged(&request.sealed.branches, &self.parents.branches(known));
+                let children: Vec<_> = branches.iter().map(|branch| branch.child.clone()).collect();
+                let mut links = self.parents.of(&children);
                 let all_known = links.admit(&request.id, &branches)?;
                 let events = match admission {
                     ImportAdmission::Join => Vec::new(),
@@ -130,7 +132,7 @@ impl MemoryStore {
                 }
                 raise_fence(record, &request.sealed);
                 links.insert(&request.id, &branches);
-                record.set_branches(branches);
+                record.set_children(children);
                 Ok(Imported::Visible)
             }
         }
@@ -147,7 +149,7 @@ fn summary(id: &ExecutionId, record: &Record) -> RecordSummary {
         id.clone(),
         record.head(),
         record.fence,
-        record.branches().len() as u64,
+        record.children().len() as u64,
         record.is_sealed(),
     )
 }
