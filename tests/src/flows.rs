@@ -47,6 +47,7 @@ pub fn worker(store: Arc<dyn EventStore>, folder: &Path) -> LocalWorkerRuntime {
         .flow("fail", |_| async {
             Err::<(), _>(FlowError::new("as told"))
         })
+        .flow("flaky", flaky)
         .flow("panic", panics)
         .flow("wait", move |flow| wait(flow, wait_begun.clone()))
         .journal_options(JournalOptions::default().with_lease(lease()))
@@ -107,6 +108,14 @@ async fn sum(flow: FlowContext) -> Result<u64, FlowError> {
         sum += flow.upstream_output::<u64>(&upstream.key)?;
     }
     Ok(sum)
+}
+
+/// Succeeds at the third attempt, each of which is an execution of its own.
+async fn flaky(flow: FlowContext) -> Result<u32, FlowError> {
+    match flow.id().as_str().rsplit_once('~') {
+        Some((_, "3")) => Ok(3),
+        _ => Err(FlowError::new("not yet")),
+    }
 }
 
 #[expect(clippy::panic, reason = "that is what it is for")]

@@ -1,6 +1,7 @@
 //! Graphs beside what one would use for the same fan-out.
 
 mod nodes;
+mod replay;
 
 use std::hint::black_box;
 use std::path::Path;
@@ -36,6 +37,7 @@ pub(crate) fn run() -> Result<Outcome, Failure> {
     }
     outcome.add(vec![through_a_runtime(&runtime, 10_000)?, two_threads()?].into());
     outcome.add(durable()?.into());
+    outcome.add(replay::rows(&runtime)?.into());
     Ok(outcome)
 }
 

@@ -63,7 +63,8 @@ impl Notes {
     }
 
     pub(crate) fn take(&self) -> Vec<u32> {
-        if !self.any.swap(false, Ordering::AcqRel) {
+        // A look that changes nothing is cheap, and this is asked after every step.
+        if !self.any.load(Ordering::Acquire) || !self.any.swap(false, Ordering::AcqRel) {
             return Vec::new();
         }
         mem::take(&mut self.nodes.lock().unwrap_or_else(PoisonError::into_inner))

@@ -23,19 +23,22 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct CancelReport {
-    /// They were running, and have ended since: most of them as cancelled, those that were faster as something else.
+    /// They had been begun, and have ended since: most of them as cancelled, those that were faster as something else. Also
+    /// those that nobody ran any more, because their worker is gone.
     pub ended: Vec<ExecutionId>,
     /// They had ended before.
     pub finished: Vec<ExecutionId>,
-    /// None of the dispatchers runs them: they were never begun, or their worker is gone. Whether they have a log, and how
-    /// it stands, the dispatchers do not say.
+    /// They were never begun, so there is nothing to end. Also those whose logs are in a store without fences and that none
+    /// of the dispatchers runs: nobody can tell then whether they run elsewhere.
     pub not_running: Vec<ExecutionId>,
-    /// They could not be asked. Calling again may reach them.
+    /// They could not be asked, or run at a worker that is none of the dispatchers
+    /// ([`Leased`](DispatchError::Leased)). Calling again may reach them, there or when that worker is gone.
     pub failed: Vec<(ExecutionId, DispatchError)>,
 }
 
-/// Cancels `root` and everything that descends from it in `registry`, children of children as well, and returns when all that
-/// ran has ended.
+/// Cancels `root` and everything that descends from it in `registry`, children of children as well, and returns when each of them
+/// that was begun has ended: what runs, and what nobody runs any more, whose log is closed as cancelled so that it is not
+/// resumed. What could not be ended is named in the report.
 ///
 /// Parents go first, so that they begin nothing more, and their branches are looked up again until no new ones come. Each execution
 /// is asked at `dispatchers`, in this order, until one of them has it: name all on which nodes were placed. What an execution is
@@ -186,6 +189,7 @@ async fn end(
         match ask(dispatchers, &id, reason).await {
             Ok(Cancellation::AlreadyFinished(_)) if was_running => return (id, Found::Ended),
             Ok(Cancellation::AlreadyFinished(_)) => return (id, Found::Finished),
+            Ok(Cancellation::Cancelled) => return (id, Found::Ended),
             Ok(Cancellation::NotRunning) => return (id, Found::NotRunning),
             Ok(_) => was_running = true,
             Err(error) => return (id, Found::Failed(error)),

@@ -28,6 +28,8 @@ const STEPS: usize = 128;
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 type Guarded<F> = CatchUnwind<AssertUnwindSafe<F>>;
+/// Whether an earlier run of the graph began the attempt that follows.
+type IsBegun = bool;
 type Branches = Result<Vec<NodeResult>, String>;
 
 /// Lets a [`GraphRun`] go on: attempts, waits between them, graphs inside of nodes.
@@ -39,7 +41,7 @@ pub(crate) struct Driver<'a, D: ?Sized, R: ?Sized, S, F> {
     start: S,
     attempts: Slots<Guarded<F>, (u32, Option<Place>)>,
     /// Nodes between two attempts.
-    waits: Slots<Boxed<'a, ()>, u32>,
+    waits: Slots<Boxed<'a, IsBegun>, u32>,
     /// Nodes whose output made more nodes.
     inside: Slots<Boxed<'a, Branches>, (u32, Bytes, Option<Place>)>,
     /// For a limit that more than this graph uses.
@@ -104,8 +106,8 @@ where
             } else if let Poll::Ready(Some(((number, place), ended))) = self.attempts.poll_next(cx)
             {
                 self.attempted(number, place, ended);
-            } else if let Poll::Ready(Some((number, ()))) = self.waits.poll_next(cx) {
-                self.run.put_first(number);
+            } else if let Poll::Ready(Some((number, is_begun))) = self.waits.poll_next(cx) {
+                self.waited(number, is_begun);
             } else if let Poll::Ready(Some(((number, output, place), branches))) =
                 self.inside.poll_next(cx)
             {
@@ -114,7 +116,9 @@ where
             } else if self.run.stop_reason().is_some() && !self.is_stopped {
                 // Something that settled just now asks for it.
             } else if self.is_idle() {
-                return Poll::Ready(());
+                if !self.run.let_go() {
+                    return Poll::Ready(());
+                }
             } else {
                 self.tell_of_timeouts();
                 return Poll::Pending;
@@ -169,14 +173,21 @@ where
             Follows::Wait(delay, next) => {
                 drop(place);
                 let wait = wait(self.context, delay, next, is_closed);
-                if let Some((number, ())) = self.waits.enter(number, Box::pin(wait)) {
-                    self.run.put_first(number);
+                if let Some((number, is_begun)) = self.waits.enter(number, Box::pin(wait)) {
+                    self.waited(number, is_begun);
                 }
             }
             Follows::Expand(expand, output, execution) => {
                 self.expand(number, place, &expand, output, execution);
             }
         }
+    }
+
+    fn waited(&mut self, number: u32, is_begun: IsBegun) {
+        if !is_begun {
+            self.run.know(number);
+        }
+        self.run.put_first(number);
     }
 
     /// Runs the nodes that an output makes as a graph inside the node.
@@ -251,18 +262,19 @@ async fn wait<D: ?Sized, R: BranchRegistry + ?Sized>(
     delay: std::time::Duration,
     next: ExecutionId,
     is_new: bool,
-) {
-    let Some(timer) = context.timer.filter(|_| !delay.is_zero()) else {
-        return;
-    };
+) -> IsBegun {
     let is_begun = is_new
         && matches!(
             context.registry.parent(Parent::new(next)).await,
             Ok(Some(_))
         );
-    if !is_begun {
+    if !is_begun
+        && !delay.is_zero()
+        && let Some(timer) = context.timer
+    {
         timer.sleep(delay).await;
     }
+    is_begun
 }
 
 /// A graph inside a node.
@@ -304,7 +316,7 @@ fn attempt_end(ended: thread::Result<Ended>) -> Option<AttemptEnd> {
         }
         Ok(Ended::Error(error)) => AttemptEnd {
             may_pass: may_pass(&error),
-            outcome: NodeOutcome::Error(error),
+            outcome: NodeOutcome::Error(Box::new(error)),
             is_closed: false,
         },
         // The dispatcher's, so nothing is known of the execution: it is dispatched again, under the same id.

@@ -6,9 +6,10 @@ use loom_spi::{BranchRegistry, ExecutionDispatcher};
 
 use crate::attempt::{Context, Notes, attempt};
 use crate::driver::Driver;
+use crate::earlier::ended;
 use crate::run::GraphRun;
 use crate::stop::Stop;
-use crate::{GraphError, GraphNode, GraphOptions, GraphOutcome, Limit};
+use crate::{GraphError, GraphNode, GraphOptions, GraphOutcome, Limit, OnFailure};
 
 /// Runs each node as an execution of its own, and returns when all have settled.
 ///
@@ -39,8 +40,9 @@ use crate::{GraphError, GraphNode, GraphOptions, GraphOutcome, Limit};
 /// [`Panicked`](crate::NodeOutcome::Panicked).
 ///
 /// # Cancel safety
-/// Dropping it stops waiting and starts no more nodes. Executions that were dispatched go on; run the graph again to
-/// join them, or end them with [`cancel_tree`](crate::cancel_tree).
+/// Dropping it stops waiting and starts no more nodes. Executions that were dispatched go on, as after any other
+/// [`dispatch`](ExecutionDispatcher::dispatch) that is dropped; run the graph again to join them, or end them with
+/// [`cancel_tree`](crate::cancel_tree).
 ///
 /// # Examples
 /// ```
@@ -89,7 +91,15 @@ where
     D: ExecutionDispatcher + ?Sized,
     R: BranchRegistry + ?Sized,
 {
-    let run = GraphRun::new(nodes, options)?;
+    let mut run = GraphRun::new(nodes, options)?;
+    if options.on_failure == OnFailure::FailFast {
+        match ended(registry, options.logs.as_deref(), &options.parent).await {
+            Ok(executions) => run.wait_for(&executions),
+            Err(error) => run.stop(&format!(
+                "what an earlier run of the graph began cannot be looked up: {error}"
+            )),
+        }
+    }
     // Nodes that make more nodes share the limit with those.
     let own = || run.expands().then(|| Limit::new(options.limit));
     let limit = options.shared.clone().or_else(own);

@@ -4,6 +4,7 @@ mod attempt;
 mod cancel;
 mod child_id;
 mod driver;
+mod earlier;
 mod error;
 mod execute;
 mod limit;

@@ -23,6 +23,10 @@ pub enum OnFailure {
     SettleAll,
     /// Nothing more is begun ([`NotBegun`](crate::NodeOutcome::NotBegun)), waits for another attempt end, and what runs is
     /// cancelled and waited for: when the join returns, nothing is left running.
+    ///
+    /// A graph that is resumed learns first how the branches ended that an earlier run began, and begins nothing new before: so
+    /// one that had failed then keeps from running what that run had not begun. With
+    /// [`with_logs`](GraphOptions::with_logs) it looks which of them have ended; without, it waits for all of them.
     FailFast,
 }
 
@@ -159,6 +163,10 @@ impl GraphOptions {
     ) -> Self {
         self.observer = Some(Arc::new(observer));
         self
+    }
+
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observer.is_some()
     }
 
     pub(crate) fn observe<'a>(&self, event: impl FnOnce() -> GraphEvent<'a>) {

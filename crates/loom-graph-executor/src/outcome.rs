@@ -99,7 +99,7 @@ pub enum NodeOutcome {
         upstream: String,
     },
     /// It could not be run, or its outcome could not be learnt. Running the graph again may succeed.
-    Error(DispatchError),
+    Error(Box<DispatchError>),
 }
 
 impl NodeOutcome {
@@ -129,7 +129,7 @@ impl From<Result<ExecutionOutcome, DispatchError>> for NodeOutcome {
             Ok(other) => Self::Failed {
                 message: format!("it ended in a way that this version does not know: {other:?}"),
             },
-            Err(error) => Self::Error(error),
+            Err(error) => Self::Error(Box::new(error)),
         }
     }
 }

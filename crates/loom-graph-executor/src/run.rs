@@ -1,7 +1,8 @@
 //! A graph that is running: what is ready, what has settled.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
+use std::ops::Range;
 use std::time::Duration;
 
 use ahash::RandomState;
@@ -10,11 +11,12 @@ use loom_spi::{DispatchRequest, ExecutionId, RecordLineage, Upstream};
 
 use crate::attempt::Job;
 use crate::child_id::ChildIds;
+use crate::earlier::Earlier;
 use crate::node::{Expand, Policy};
 use crate::topology::Topology;
 use crate::{
     GraphError, GraphEvent, GraphManifest, GraphNode, GraphOptions, GraphOutcome, NodeOutcome,
-    NodeResult, OnFailure, attempt_id,
+    NodeResult, OnFailure, Retry, attempt_id,
 };
 
 /// Decides what runs next. Knows nothing of futures.
@@ -22,26 +24,88 @@ use crate::{
 pub(crate) struct GraphRun<'a> {
     options: &'a GraphOptions,
     topology: Topology,
-    /// What each node runs, until that is not needed any more.
-    work: Vec<Work>,
-    /// In the order of the nodes. A node that has not settled counts as skipped.
-    results: Vec<NodeResult>,
-    /// For each node how many of those that it waits for have not settled.
+    /// In the memory of the nodes that were given, and at last in that of the results.
+    nodes: Vec<Node>,
+    /// For each node how many of those that it waits for have not settled. Empty where there are no edges.
     waiting: Vec<u32>,
+    /// Nodes that come before all others.
+    first: Vec<u32>,
+    /// Nodes that come before those that are new.
+    earlier: Earlier,
+    /// Those that were not looked at yet, of which some wait for nothing from the start.
+    fresh: Range<u32>,
     /// Nodes that wait for nothing more, in the order in which that came about.
     ready: VecDeque<u32>,
     /// How the last attempt ended at nodes that are tried again, and whether its log is closed.
     tried: HashMap<u32, (NodeOutcome, bool), RandomState>,
+    /// What became of the nodes that outputs asked for.
+    branches: HashMap<u32, Vec<NodeResult>, RandomState>,
     /// Why nothing more is begun.
     stop: Option<String>,
     settled: usize,
 }
 
+/// As large as a [`GraphNode`] and a [`NodeResult`], so that a vector of the one becomes one of the other where it
+/// lies: most of the time of a graph of many small nodes goes into memory that is touched for the first time.
 #[derive(Debug)]
-struct Work {
-    flow: String,
-    input: Bytes,
+struct Node {
+    key: String,
+    execution: ExecutionId,
     policy: Option<Box<Policy>>,
+    phase: Phase,
+    attempts: u32,
+    closed: u32,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// What it runs.
+    Work {
+        flow: String,
+        input: Bytes,
+    },
+    Settled(NodeOutcome),
+}
+
+const _: () = {
+    assert!(size_of::<Node>() == size_of::<GraphNode>());
+    assert!(size_of::<Node>() == size_of::<NodeResult>());
+};
+
+impl Node {
+    fn last_execution(&self) -> ExecutionId {
+        attempt_id(&self.execution, self.closed + 1)
+    }
+
+    fn output(&self) -> Option<&Bytes> {
+        match &self.phase {
+            Phase::Settled(NodeOutcome::Completed { output }) => Some(output),
+            _ => None,
+        }
+    }
+
+    fn retry(&self, options: &GraphOptions) -> Retry {
+        let own = self.policy.as_deref().and_then(|policy| policy.retry);
+        own.unwrap_or(options.retry)
+    }
+
+    fn into_result(self, branches: Vec<NodeResult>) -> NodeResult {
+        let outcome = match self.phase {
+            Phase::Settled(outcome) => outcome,
+            // Not to be seen: whoever asks waits until all have settled.
+            Phase::Work { .. } => NodeOutcome::Skipped {
+                upstream: String::new(),
+            },
+        };
+        NodeResult {
+            key: self.key,
+            execution: self.execution,
+            outcome,
+            attempts: self.attempts,
+            closed: self.closed,
+            branches,
+        }
+    }
 }
 
 /// A node that can be begun.
@@ -85,42 +149,42 @@ impl<'a> GraphRun<'a> {
             return Err(GraphError::Changed { difference });
         }
         let waiting = topology.upstream_counts();
-        let ready = (0..).zip(&waiting).filter(|(_, waiting)| **waiting == 0);
-        let ready = ready.map(|(node, _)| node).collect();
+        // Their number was checked.
+        let fresh = 0..u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         let mut ids = ChildIds::of(&options.parent);
-        let mut work = Vec::with_capacity(nodes.len());
-        let mut results = Vec::with_capacity(nodes.len());
-        for (index, node) in nodes.into_iter().enumerate() {
+        let nodes = nodes.into_iter().enumerate().map(|(index, node)| {
             check_policy(&node, options)?;
-            let key = node.key;
-            let execution = match ids.child(&key) {
-                Ok(execution) => execution,
-                Err(source) => return Err(GraphError::InvalidKey { index, key, source }),
-            };
-            work.push(Work {
-                flow: node.flow,
-                input: node.input,
-                policy: node.policy,
-            });
-            results.push(NodeResult {
+            let GraphNode {
                 key,
-                execution,
-                outcome: NodeOutcome::Skipped {
-                    upstream: String::new(),
-                },
-                attempts: 0,
-                closed: 0,
-                branches: Vec::new(),
-            });
-        }
+                flow,
+                input,
+                policy,
+                ..
+            } = node;
+            match ids.child(&key) {
+                Ok(execution) => Ok(Node {
+                    key,
+                    execution,
+                    policy,
+                    phase: Phase::Work { flow, input },
+                    attempts: 0,
+                    closed: 0,
+                }),
+                Err(source) => Err(GraphError::InvalidKey { index, key, source }),
+            }
+        });
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             options,
             topology,
-            work,
-            results,
+            nodes,
             waiting,
-            ready,
+            first: Vec::new(),
+            earlier: Earlier::default(),
+            fresh,
+            ready: VecDeque::new(),
             tried: HashMap::default(),
+            branches: HashMap::default(),
             stop: None,
             settled: 0,
         })
@@ -129,14 +193,14 @@ impl<'a> GraphRun<'a> {
     /// Whether any node makes more nodes.
     pub(crate) fn expands(&self) -> bool {
         let expands = |policy: &Policy| policy.expand.is_some();
-        self.work
+        self.nodes
             .iter()
-            .any(|work| work.policy.as_deref().is_some_and(expands))
+            .any(|node| node.policy.as_deref().is_some_and(expands))
     }
 
     /// The next node to begin, if any is ready. Nodes that can no longer run are settled on the way.
     pub(crate) fn next(&mut self) -> Option<Ready> {
-        while let Some(number) = self.ready.pop_front() {
+        while let Some(number) = self.pop() {
             match self.upstream_outputs(number) {
                 Err(upstream) => self.settle(number, NodeOutcome::Skipped { upstream }),
                 Ok(_) if self.stop.is_some() => self.give_up(number),
@@ -146,9 +210,48 @@ impl<'a> GraphRun<'a> {
         None
     }
 
+    /// Begins nothing new before it is known how those executions ended, as far as they are this graph's.
+    pub(crate) fn wait_for(&mut self, executions: &HashSet<ExecutionId, RandomState>) {
+        for (number, node) in (0..).zip(&self.nodes) {
+            if executions.contains(&node.execution) {
+                let is_ready = self.topology.upstream(number as usize).is_empty();
+                self.earlier.add(number, is_ready);
+            }
+        }
+    }
+
+    /// It is known how far an earlier run came with this node.
+    pub(crate) fn know(&mut self, number: u32) {
+        self.earlier.know(number);
+    }
+
+    /// Waits for no earlier run any more, since nothing is left that could end; `false` when it did not.
+    pub(crate) fn let_go(&mut self) -> bool {
+        self.earlier.let_go()
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        let early = self.first.pop().or_else(|| self.earlier.pop());
+        if early.is_some() || self.earlier.holds() {
+            return early;
+        }
+        let Self {
+            fresh,
+            topology,
+            earlier,
+            ..
+        } = self;
+        // The others come up when what they wait for has settled.
+        fresh
+            .find(|number| {
+                topology.upstream(*number as usize).is_empty() && !earlier.contains(*number)
+            })
+            .or_else(|| self.ready.pop_front())
+    }
+
     /// A node that was taken for ready, or whose wait is over, is ready (again), before all others.
     pub(crate) fn put_first(&mut self, number: u32) {
-        self.ready.push_front(number);
+        self.first.push(number);
     }
 
     /// The outputs that a node is handed, or the key of the first upstream node that has none.
@@ -156,57 +259,52 @@ impl<'a> GraphRun<'a> {
         let upstream = self.topology.upstream(number as usize);
         let mut outputs = Vec::with_capacity(upstream.len());
         for up in upstream {
-            let node = &self.results[*up as usize];
-            let NodeOutcome::Completed { output } = &node.outcome else {
+            let node = &self.nodes[*up as usize];
+            let Some(output) = node.output() else {
                 return Err(node.key.clone());
             };
             let upstream = Upstream::new(&node.key, output.clone());
             outputs.push(upstream.with_execution(node.last_execution()));
-            hand_branches(&node.key, &node.branches, &mut outputs);
+            if let Some(branches) = self.branches.get(up) {
+                hand_branches(&node.key, branches, &mut outputs);
+            }
         }
         Ok(outputs)
     }
 
     /// The execution of the next attempt at a node.
     pub(crate) fn execution(&self, number: u32) -> ExecutionId {
-        self.results[number as usize].last_execution()
+        self.nodes[number as usize].last_execution()
     }
 
     pub(crate) fn key(&self, number: u32) -> &str {
-        &self.results[number as usize].key
+        &self.nodes[number as usize].key
     }
 
     /// What to do for the next attempt at a node.
     pub(crate) fn job(&mut self, ready: Ready) -> Job {
         let Ready { number, upstream } = ready;
         let index = number as usize;
-        let NodeResult {
+        let node = &mut self.nodes[index];
+        let is_last = node.attempts + 1 >= node.retry(self.options).max_attempts;
+        let policy = node.policy.as_deref();
+        let timeout = policy
+            .and_then(|policy| policy.timeout)
+            .or(self.options.timeout);
+        let dispatcher = policy.and_then(|policy| policy.dispatcher.clone());
+        let (flow, input) = match &mut node.phase {
+            Phase::Work { flow, input } if is_last => (mem::take(flow), mem::take(input)),
+            Phase::Work { flow, input } => (flow.clone(), input.clone()),
+            // One that has settled is never ready.
+            Phase::Settled(_) => (String::new(), Bytes::new()),
+        };
+        let Node {
             key,
             execution,
             attempts,
             closed,
             ..
-        } = &self.results[index];
-        let work = &mut self.work[index];
-        let policy = work.policy.as_deref();
-        let retry = policy
-            .and_then(|policy| policy.retry)
-            .unwrap_or(self.options.retry);
-        let timeout = policy
-            .and_then(|policy| policy.timeout)
-            .or(self.options.timeout);
-        let dispatcher = policy.and_then(|policy| policy.dispatcher.clone());
-        let is_last = *attempts + 1 >= retry.max_attempts;
-        let flow = if is_last {
-            mem::take(&mut work.flow)
-        } else {
-            work.flow.clone()
-        };
-        let input = if is_last {
-            mem::take(&mut work.input)
-        } else {
-            work.input.clone()
-        };
+        } = &*node;
         if *attempts == 0 {
             self.options.observe(|| GraphEvent::Started {
                 index,
@@ -236,25 +334,23 @@ impl<'a> GraphRun<'a> {
     /// Notes how an attempt ended, and says what follows.
     pub(crate) fn attempted(&mut self, number: u32, end: AttemptEnd) -> Follows {
         let index = number as usize;
-        let policy = self.work[index].policy.as_deref();
-        let result = &mut self.results[index];
-        result.attempts += 1;
+        let node = &mut self.nodes[index];
+        node.attempts += 1;
         if let NodeOutcome::Completed { output } = &end.outcome {
-            if let Some(expand) = policy.and_then(|policy| policy.expand.clone()) {
-                return Follows::Expand(expand, output.clone(), result.last_execution());
+            let expand = node.policy.as_deref().map(|policy| policy.expand.clone());
+            if let Some(expand) = expand.flatten() {
+                return Follows::Expand(expand, output.clone(), node.last_execution());
             }
         } else if end.may_pass && self.stop.is_none() {
-            let retry = policy
-                .and_then(|policy| policy.retry)
-                .unwrap_or(self.options.retry);
-            let attempt = result.attempts;
+            let retry = node.retry(self.options);
+            let attempt = node.attempts;
             if attempt < retry.max_attempts {
-                let delay = retry.delay(&result.execution, attempt);
-                result.closed += u32::from(end.is_closed);
-                let next = result.last_execution();
+                let delay = retry.delay(&node.execution, attempt);
+                node.closed += u32::from(end.is_closed);
+                let next = node.last_execution();
                 self.options.observe(|| GraphEvent::Retrying {
                     index,
-                    key: &result.key,
+                    key: &node.key,
                     attempt,
                     outcome: &end.outcome,
                     delay,
@@ -285,7 +381,9 @@ impl<'a> GraphRun<'a> {
             },
             Err(reason) => (NodeOutcome::Unexpanded { reason }, Vec::new()),
         };
-        self.results[number as usize].branches = branches;
+        if !branches.is_empty() {
+            self.branches.insert(number, branches);
+        }
         self.settle(number, outcome);
     }
 
@@ -305,7 +403,7 @@ impl<'a> GraphRun<'a> {
         let outcome = match self.tried.remove(&number) {
             Some((outcome, is_closed)) => {
                 // The attempt for which it waited does not come.
-                self.results[number as usize].closed -= u32::from(is_closed);
+                self.nodes[number as usize].closed -= u32::from(is_closed);
                 outcome
             }
             None => NodeOutcome::NotBegun { reason: reason() },
@@ -317,38 +415,70 @@ impl<'a> GraphRun<'a> {
     fn settle(&mut self, number: u32, outcome: NodeOutcome) {
         let index = number as usize;
         self.settled += 1;
-        let total = self.results.len();
-        let result = &mut self.results[index];
+        self.earlier.know(number);
+        let node = &mut self.nodes[index];
         if self.options.on_failure == OnFailure::FailFast
             && self.stop.is_none()
             && !outcome.is_completed()
             && !matches!(outcome, NodeOutcome::Skipped { .. })
         {
-            let reason = format!("the graph fails fast: node `{}` {outcome}", result.key);
+            let reason = format!("the graph fails fast: node `{}` {outcome}", node.key);
             self.stop = Some(reason);
         }
-        result.outcome = outcome;
-        self.options.observe(|| GraphEvent::Settled {
-            index,
-            result,
-            settled: self.settled,
-            total,
-        });
+        node.phase = Phase::Settled(outcome);
+        if self.options.is_observed() {
+            self.tell_of_settling(number);
+        }
         for dependent in self.topology.dependents(index) {
             let waiting = &mut self.waiting[*dependent as usize];
             *waiting -= 1;
-            if *waiting == 0 {
+            if *waiting == 0 && !self.earlier.take(*dependent) {
                 self.ready.push_back(*dependent);
             }
         }
     }
 
+    fn tell_of_settling(&mut self, number: u32) {
+        let index = number as usize;
+        let total = self.nodes.len();
+        let node = &mut self.nodes[index];
+        let phase = Phase::Work {
+            flow: String::new(),
+            input: Bytes::new(),
+        };
+        // Lent out as the result that it will be.
+        let lent = Node {
+            key: mem::take(&mut node.key),
+            execution: node.execution.clone(),
+            policy: None,
+            phase: mem::replace(&mut node.phase, phase),
+            ..*node
+        };
+        let branches = self.branches.remove(&number).unwrap_or_default();
+        let result = lent.into_result(branches);
+        self.options.observe(|| GraphEvent::Settled {
+            index,
+            result: &result,
+            settled: self.settled,
+            total,
+        });
+        node.key = result.key;
+        node.phase = Phase::Settled(result.outcome);
+        if !result.branches.is_empty() {
+            self.branches.insert(number, result.branches);
+        }
+    }
+
     /// What became of the nodes, in their order. To be asked when all have settled.
     pub(crate) fn into_outcome(self) -> GraphOutcome {
-        debug_assert_eq!(self.settled, self.results.len(), "an acyclic graph settles");
+        debug_assert_eq!(self.settled, self.nodes.len(), "an acyclic graph settles");
+        let mut branches = self.branches;
+        let results = (0_u32..).zip(self.nodes);
+        let results = results
+            .map(|(number, node)| node.into_result(branches.remove(&number).unwrap_or_default()));
         GraphOutcome {
             parent: self.options.parent.clone(),
-            nodes: self.results,
+            nodes: results.collect(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Which node waits for which.
 
-use std::collections::HashMap;
 use std::mem;
 
 use ahash::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use crate::{GraphError, GraphNode};
 
@@ -22,7 +23,13 @@ impl Topology {
         if u32::try_from(nodes.len()).is_err() {
             return Err(GraphError::TooManyNodes { nodes: nodes.len() });
         }
-        let index = index_keys(nodes)?;
+        let index = KeyIndex::of(nodes)?;
+        if nodes.iter().all(|node| node.after.is_empty()) {
+            return Ok(Self {
+                upstream: Adjacency::with_capacity(0),
+                dependents: Adjacency::with_capacity(0),
+            });
+        }
         let upstream = resolve(nodes, &index)?;
         let dependents = upstream.reversed();
         let topology = Self {
@@ -37,7 +44,7 @@ impl Topology {
         }
     }
 
-    /// For each node how many others it waits for.
+    /// For each node how many others it waits for. Empty where there are no edges.
     pub(crate) fn upstream_counts(&self) -> Vec<u32> {
         // No node is waited for twice, and their number fits.
         let count = |node| u32::try_from(self.upstream(node).len()).unwrap_or(u32::MAX);
@@ -93,20 +100,58 @@ impl Topology {
     }
 }
 
-type KeyIndex<'a> = HashMap<&'a str, u32, RandomState>;
+/// Finds nodes by their keys. Four bytes a node, so that it stays in the caches as long as it can.
+struct KeyIndex<'a> {
+    nodes: &'a [GraphNode],
+    numbers: HashTable<u32>,
+    hash: RandomState,
+}
 
-fn index_keys(nodes: &[GraphNode]) -> Result<KeyIndex<'_>, GraphError> {
-    let mut index = KeyIndex::with_capacity_and_hasher(nodes.len(), RandomState::new());
-    for (number, node) in (0..).zip(nodes) {
-        if let Some(first) = index.insert(&node.key, number) {
-            return Err(GraphError::DuplicateKey {
-                key: node.key.clone(),
-                first: first as usize,
-                second: number as usize,
-            });
+impl<'a> KeyIndex<'a> {
+    fn of(nodes: &'a [GraphNode]) -> Result<Self, GraphError> {
+        let mut index = Self {
+            nodes,
+            numbers: HashTable::with_capacity(nodes.len()),
+            hash: RandomState::new(),
+        };
+        for (number, node) in (0..).zip(nodes) {
+            if let Some(first) = index.insert(&node.key, number) {
+                return Err(GraphError::DuplicateKey {
+                    key: node.key.clone(),
+                    first: first as usize,
+                    second: number as usize,
+                });
+            }
+        }
+        Ok(index)
+    }
+
+    /// Adds a node, or says which one has its key already.
+    fn insert(&mut self, key: &str, number: u32) -> Option<u32> {
+        let Self {
+            nodes,
+            numbers,
+            hash,
+        } = self;
+        let key_of = |number: &u32| nodes[*number as usize].key.as_str();
+        let entry = numbers.entry(
+            hash.hash_one(key),
+            |known| key_of(known) == key,
+            |known| hash.hash_one(key_of(known)),
+        );
+        match entry {
+            Entry::Occupied(known) => Some(*known.get()),
+            Entry::Vacant(place) => {
+                place.insert(number);
+                None
+            }
         }
     }
-    Ok(index)
+
+    fn get(&self, key: &str) -> Option<u32> {
+        let is_it = |number: &u32| self.nodes[*number as usize].key == key;
+        self.numbers.find(self.hash.hash_one(key), is_it).copied()
+    }
 }
 
 fn resolve(nodes: &[GraphNode], index: &KeyIndex<'_>) -> Result<Adjacency, GraphError> {
@@ -115,27 +160,27 @@ fn resolve(nodes: &[GraphNode], index: &KeyIndex<'_>) -> Result<Adjacency, Graph
     let mut seen = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
         for after in &node.after {
-            let Some(up) = index.get(after.as_str()) else {
+            let Some(up) = index.get(after) else {
                 return Err(GraphError::UnknownUpstream {
                     node: node.key.clone(),
                     after: after.clone(),
                 });
             };
             seen.resize(nodes.len(), usize::MAX);
-            if mem::replace(&mut seen[*up as usize], at) == at {
+            if mem::replace(&mut seen[up as usize], at) == at {
                 return Err(GraphError::RepeatedUpstream {
                     node: node.key.clone(),
                     after: after.clone(),
                 });
             }
-            upstream.targets.push(*up);
+            upstream.targets.push(up);
         }
         upstream.ends.push(upstream.targets.len());
     }
     Ok(upstream)
 }
 
-/// For each node some others, in two arrays (compressed sparse rows).
+/// For each node some others, in two arrays (compressed sparse rows). Both are empty where no node has any.
 #[derive(Debug)]
 struct Adjacency {
     /// Where the targets of each node end; they begin where those of the node before it end.
@@ -156,6 +201,9 @@ impl Adjacency {
     }
 
     fn of(&self, node: usize) -> &[u32] {
+        if self.ends.is_empty() {
+            return &[];
+        }
         let start = node.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.targets[start..self.ends[node]]
     }

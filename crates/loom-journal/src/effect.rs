@@ -85,10 +85,10 @@ impl Core {
         {
             return Ok(Some(recorded));
         }
-        let after = self.options.confirm_after;
+        let after = self.confirm_after;
         if self.confirmed.is_older_than(after) {
             let mut log = self.writer().await?;
-            self.note(log.confirm(after).await)?;
+            self.note(log.confirm(after, &self.confirmed).await)?;
         }
         if guarantee == Guarantee::AtMostOnce {
             let intent = self.encoder.intent(slot, key)?;

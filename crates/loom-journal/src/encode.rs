@@ -61,12 +61,12 @@ impl Encoder {
                 ),
             });
         }
-        Ok(NewEvent::new(wire::STARTED, payload))
+        Ok(NewEvent::new(wire::kind(wire::STARTED), payload))
     }
 
     pub(crate) fn intent(&self, slot: &Slot, key: &str) -> Result<NewEvent, JournalError> {
         let payload = self.payload(&self.effect_payload(slot, key))?;
-        Ok(NewEvent::new(wire::INTENT, payload))
+        Ok(NewEvent::new(wire::kind(wire::INTENT), payload))
     }
 
     /// The record of an effect. A result that the store would never accept is replaced by the failure that
@@ -84,7 +84,7 @@ impl Encoder {
                     ..self.effect_payload(slot, key)
                 })?;
                 if payload.len() <= self.limit {
-                    return Ok(NewEvent::new(wire::EFFECT, payload));
+                    return Ok(NewEvent::new(wire::kind(wire::EFFECT), payload));
                 }
                 let message = format!(
                     "its result makes an event of {} bytes: its store takes at most {}; store it elsewhere and return where",
@@ -102,7 +102,7 @@ impl Encoder {
             })
         })?;
         *result = Err(failure);
-        Ok(NewEvent::new(wire::EFFECT, payload))
+        Ok(NewEvent::new(wire::kind(wire::EFFECT), payload))
     }
 
     pub(crate) fn completed(&self, output: &RawValue) -> Result<NewEvent, JournalError> {
@@ -118,7 +118,7 @@ impl Encoder {
                 limit: self.limit,
             });
         }
-        Ok(NewEvent::new(wire::COMPLETED, payload).terminal())
+        Ok(NewEvent::new(wire::kind(wire::COMPLETED), payload).terminal())
     }
 
     /// Cuts the message if it has to.
@@ -131,7 +131,7 @@ impl Encoder {
                 error: Fault::of_execution(kind, message),
             })
         })?;
-        Ok(NewEvent::new(wire::FAILED, payload).terminal())
+        Ok(NewEvent::new(wire::kind(wire::FAILED), payload).terminal())
     }
 
     /// Cuts the reason if it has to.
@@ -143,7 +143,7 @@ impl Encoder {
                 reason: reason.into(),
             })
         })?;
-        Ok(NewEvent::new(wire::CANCELLED, payload).terminal())
+        Ok(NewEvent::new(wire::kind(wire::CANCELLED), payload).terminal())
     }
 
     fn run(&self) -> Cow<'_, str> {

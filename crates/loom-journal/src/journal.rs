@@ -1,9 +1,11 @@
 //! The journal of one execution.
 
+use std::borrow::Borrow;
 use std::fmt::Display;
 use std::future::Future;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use loom_spi::{DispatchRequest, EventStore, ExecutionId, ExecutionOutcome, Failure, NewEvent};
@@ -75,9 +77,9 @@ impl ExecutionJournal {
     pub async fn open(
         store: Arc<dyn EventStore>,
         request: &DispatchRequest,
-        options: JournalOptions,
+        options: impl Borrow<JournalOptions> + Send + Sync,
     ) -> Result<Self, JournalError> {
-        let core = open::open(store, request, options).await?;
+        let core = open::open(store, request, options.borrow()).await?;
         let scope = ScopePath::new();
         let core = Arc::new(core);
         Ok(Self {
@@ -273,10 +275,11 @@ pub(crate) struct Core {
     pub(crate) encoder: Encoder,
     /// `None` where the store has no fences, or the log had ended.
     pub(crate) hold: Option<Arc<Hold>>,
-    pub(crate) options: JournalOptions,
+    /// How long the store's word is good for.
+    pub(crate) confirm_after: Duration,
     pub(crate) slots: Slots,
     pub(crate) log: Mutex<Log>,
-    pub(crate) confirmed: Arc<LastWord>,
+    pub(crate) confirmed: LastWord,
     /// Cleared once every recorded effect was asked for: from then on effects begin without the log's lock.
     pub(crate) replaying: AtomicBool,
     pub(crate) outcome: OnceLock<ExecutionOutcome>,
@@ -315,7 +318,7 @@ impl Core {
 
     /// Appends an event and returns its sequence.
     pub(crate) async fn append(&self, log: &mut Log, event: NewEvent) -> Result<u64, JournalError> {
-        match self.note(log.append(event).await)? {
+        match self.note(log.append(event, &self.confirmed).await)? {
             Written::At(sequence) => Ok(sequence),
             Written::Closed(outcome) => {
                 let _ = self.outcome.set(outcome);

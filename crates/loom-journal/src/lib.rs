@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod dormant;
 mod effect;
 mod encode;
 mod error;
@@ -18,6 +19,7 @@ mod slot;
 mod start;
 mod wire;
 
+pub use dormant::{DormantEnd, cancel_dormant};
 pub use error::{Difference, EffectFailure, EffectFailureKind, JournalError};
 pub use fork::fork;
 pub use hold::this_process;

@@ -30,7 +30,6 @@ pub(crate) struct Log {
     pub(crate) next_sequence: u64,
     /// An append was sent and its reply was not seen: the log may be longer than `next_sequence`.
     pub(crate) in_doubt: bool,
-    pub(crate) confirmed: Arc<LastWord>,
     pub(crate) replay: Replay,
 }
 
@@ -70,7 +69,11 @@ impl Log {
     /// Appends one event, once. When the reply is lost the tail of the log says what happened.
     ///
     /// The future may be dropped at any point: the next append then looks at the tail first.
-    pub(crate) async fn append(&mut self, event: NewEvent) -> Result<Written, JournalError> {
+    pub(crate) async fn append(
+        &mut self,
+        event: NewEvent,
+        confirmed: &LastWord,
+    ) -> Result<Written, JournalError> {
         let mut attempt = 1;
         loop {
             if self.in_doubt
@@ -87,7 +90,7 @@ impl Log {
                 let sequence = self.next_sequence;
                 self.next_sequence += 1;
                 self.in_doubt = false;
-                self.confirmed.note(sent);
+                confirmed.note(sent);
                 return Ok(Written::At(sequence));
             };
             let again = match error.kind() {
@@ -183,8 +186,12 @@ impl Log {
     }
 
     /// Asks the store whether this still is the writer, unless it said so within `after`.
-    pub(crate) async fn confirm(&mut self, after: Duration) -> Result<(), JournalError> {
-        if !self.confirmed.is_older_than(after) {
+    pub(crate) async fn confirm(
+        &mut self,
+        after: Duration,
+        last: &LastWord,
+    ) -> Result<(), JournalError> {
+        if !last.is_older_than(after) {
             return Ok(());
         }
         let asked = Instant::now();
@@ -202,7 +209,7 @@ impl Log {
                 return Err(self.taken_over(self.next_sequence));
             }
         }
-        self.confirmed.note(asked);
+        last.note(asked);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use loom_spi::{
     Append, DispatchRequest, EventStore, ExecutionId, ExecutionOutcome, NewEvent, Read, ReadPage,
@@ -23,7 +23,7 @@ use crate::{Anchor, JournalError, JournalOptions};
 pub(crate) async fn open(
     store: Arc<dyn EventStore>,
     request: &DispatchRequest,
-    options: JournalOptions,
+    options: &JournalOptions,
 ) -> Result<Core, JournalError> {
     let id = &request.id;
     let wanted = Anchor::of(request)?;
@@ -34,7 +34,7 @@ pub(crate) async fn open(
         store: &store,
         id,
         wanted: &wanted,
-        options: &options,
+        options,
         page_events: options.page_events.max(1),
     };
     let seen = opening.look().await?;
@@ -48,7 +48,6 @@ pub(crate) async fn open(
     };
     let length = page.as_ref().map_or(1, |page| page.head.next_sequence);
     let replay = Replay::of(page.as_ref().map_or(0, |page| page.head.next_sequence));
-    let confirmed = Arc::new(LastWord::at(asked));
     let mut log = Log {
         store: Arc::clone(&store),
         id: id.clone(),
@@ -57,26 +56,25 @@ pub(crate) async fn open(
         page_events: opening.page_events,
         next_sequence: length,
         in_doubt: false,
-        confirmed: Arc::clone(&confirmed),
         replay,
     };
     if let (Some(page), None) = (&page, &outcome) {
         log.take_in(&page.events)?;
     }
     let replaying = AtomicBool::new(page.is_some() && !log.replay.is_over());
-    let mut options = options;
-    if let Some(lease) = hold.as_ref().and_then(|hold| hold.lease) {
-        // When the lease may have lapsed, somebody else may have it.
-        options.confirm_after = options.confirm_after.min(lease / 2);
-    }
+    let lease = hold.as_ref().and_then(|hold| hold.lease);
+    // When the lease may have lapsed, somebody else may have it.
+    let confirm_after = options
+        .confirm_after
+        .min(lease.map_or(Duration::MAX, |lease| lease / 2));
     Ok(Core {
         id: id.clone(),
         encoder,
         hold,
-        options,
+        confirm_after,
         slots: Slots::default(),
         log: Mutex::new(log),
-        confirmed,
+        confirmed: LastWord::at(asked),
         replaying,
         outcome: outcome.map(OnceLock::from).unwrap_or_default(),
         halted: OnceLock::new(),

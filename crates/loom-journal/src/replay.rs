@@ -119,3 +119,38 @@ impl Replay {
             .min_by_key(|record| record.sequence)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use loom_spi::{DispatchRequest, EventStore};
+    use loom_store_memory::MemoryStore;
+
+    use super::*;
+    use crate::{ExecutionJournal, JournalOptions};
+
+    #[tokio::test]
+    async fn however_long_the_log_a_replay_keeps_no_more_than_a_page_of_it() {
+        const EFFECTS: u64 = 20_000;
+        const PAGE: usize = 64;
+        let store: Arc<dyn EventStore> = Arc::new(MemoryStore::new());
+        let request = DispatchRequest::new(ExecutionId::new("long").unwrap(), "loop");
+        let options = JournalOptions::default().with_page_events(PAGE);
+        let mut most = 0;
+        for run in 0..2 {
+            let journal = ExecutionJournal::open(Arc::clone(&store), &request, &options);
+            let journal = journal.await.unwrap();
+            for value in 0..EFFECTS {
+                let effect = journal.effect("step", move |_| async move {
+                    assert_eq!(run, 0, "it is recorded");
+                    Ok::<_, Infallible>(value)
+                });
+                assert_eq!(effect.await.unwrap(), value);
+                most = most.max(journal.core().log.lock().await.replay.records.capacity());
+            }
+        }
+        // A map has room for up to twice as many as it was ever asked to hold, and a little more.
+        assert!((1..=4 * PAGE).contains(&most), "{most}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Telling the runs of an execution apart.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, RandomState};
 use std::process;
@@ -14,10 +15,17 @@ pub(crate) fn new_run() -> Arc<str> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let process = random();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let mut run = String::with_capacity(process.len() + 17);
-    // Writing to a string cannot fail.
-    let _ = write!(run, "{process}-{count:x}");
-    run.into()
+    RUN.with_borrow_mut(|run| {
+        run.clear();
+        // Writing to a string cannot fail.
+        let _ = write!(run, "{process}-{count:x}");
+        run.as_str().into()
+    })
+}
+
+thread_local! {
+    /// Where names are put together.
+    static RUN: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// 64 random bits as 16 digits, the same ones for the whole life of this process.

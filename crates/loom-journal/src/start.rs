@@ -123,6 +123,9 @@ impl Anchor {
 
     /// The input as a part of a payload.
     pub(crate) fn raw_input(&self) -> Option<&RawValue> {
+        if self.input.is_empty() {
+            return None;
+        }
         serde_json::from_slice(&self.input).ok()
     }
 }

@@ -1,6 +1,8 @@
 //! The payloads of a journal's events, as `docs/specification/journal-format.md` describes them.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use loom_spi::{Event, ExecutionId, ExecutionOutcome, Failure, FailureKind};
@@ -19,6 +21,22 @@ pub(crate) const EFFECT: &str = "loom.effect";
 pub(crate) const COMPLETED: &str = "loom.completed";
 pub(crate) const FAILED: &str = "loom.failed";
 pub(crate) const CANCELLED: &str = "loom.cancelled";
+
+/// One of the kinds, shared by the events of a thread: there are many events and few kinds, and threads that count
+/// references to the same kind hold each other up.
+pub(crate) fn kind(name: &'static str) -> Arc<str> {
+    thread_local! {
+        static KINDS: RefCell<Vec<Arc<str>>> = const { RefCell::new(Vec::new()) };
+    }
+    KINDS.with_borrow_mut(|kinds| match kinds.iter().find(|kind| ***kind == *name) {
+        Some(kind) => Arc::clone(kind),
+        None => {
+            let kind = Arc::<str>::from(name);
+            kinds.push(Arc::clone(&kind));
+            kind
+        }
+    })
+}
 
 /// A payload of one kind of event.
 pub(crate) trait Payload<'a>: Deserialize<'a> {

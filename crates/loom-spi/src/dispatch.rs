@@ -32,11 +32,12 @@ pub trait ExecutionDispatcher: fmt::Debug + Send + Sync {
     /// Dropping it stops waiting, not the execution. Dispatch again to join it.
     async fn dispatch(&self, request: DispatchRequest) -> Result<ExecutionOutcome, DispatchError>;
 
-    /// Asks for an execution to be cancelled, and says what came of it. An execution that has not been
-    /// dispatched here is not kept from running later.
+    /// Asks for an execution to be cancelled, and says what came of it. One that was never begun is not kept from
+    /// running later. One that was begun and that nobody runs any more, here or elsewhere, may be ended at once
+    /// ([`Cancellation::Cancelled`]).
     ///
     /// # Errors
-    /// [`DispatchError`] when it could not be asked.
+    /// [`DispatchError`] when it could not be asked: [`Leased`](DispatchError::Leased) when a worker elsewhere runs it.
     ///
     /// # Cancel safety
     /// A dropped call may still take effect.
@@ -241,7 +242,9 @@ pub enum Cancellation {
     Requested,
     /// It had ended before.
     AlreadyFinished(ExecutionOutcome),
-    /// It is not running here.
+    /// Nobody ran it, and its log now says that it was cancelled.
+    Cancelled,
+    /// It is not running here, and was not ended: it was never begun, or nobody can tell whether it runs elsewhere.
     NotRunning,
 }
 

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
+use futures_util::future::{BoxFuture, CatchUnwind, Either, FutureExt as _, select};
 use loom_journal::{ExecutionJournal, JournalError, JournalOptions, read_outcome};
 use loom_spi::{EventStore, Failure};
 use serde_json::value::RawValue;
@@ -75,20 +75,28 @@ pub(crate) async fn open(
     setting: &Setting,
     run: &Arc<Running>,
 ) -> Result<Option<ExecutionJournal>, JournalError> {
-    let open = |options| {
-        let store = Arc::clone(&setting.store);
-        ExecutionJournal::open(store, &run.request, options)
-    };
-    match open(setting.options.clone()).await {
-        Err(JournalError::Leased { .. }) if setting.when_leased == WhenLeased::Wait => {}
-        opened => return opened.map(Some),
+    let (store, options) = (&setting.store, &setting.options);
+    match ExecutionJournal::open(Arc::clone(store), &run.request, options).await {
+        Err(JournalError::Leased { .. }) if setting.when_leased == WhenLeased::Wait => {
+            // Seldom, so it takes no room in every run.
+            Box::pin(open_after_another(setting, run)).await
+        }
+        opened => opened.map(Some),
     }
+}
+
+async fn open_after_another(
+    setting: &Setting,
+    run: &Arc<Running>,
+) -> Result<Option<ExecutionJournal>, JournalError> {
     let (store, options) = (&setting.store, &setting.options);
     let opened = pin!(open_when_free(store, &run.request, options));
     match select(pin!(run.interrupted()), opened).await {
         // Whoever runs it is told by being fenced out.
         Either::Left((Interruption::Cancelled(_), _)) => {
-            open(options.clone().with_take_over(true)).await.map(Some)
+            let options = options.clone().with_take_over(true);
+            let opened = ExecutionJournal::open(Arc::clone(store), &run.request, options).await;
+            opened.map(Some)
         }
         Either::Left((Interruption::Stopped, _)) => Ok(None),
         Either::Right((opened, _)) => opened.map(Some),
@@ -111,21 +119,29 @@ async fn record(journal: &ExecutionJournal, end: End) -> Ran {
     Ran::To(recorded.map_err(Into::into))
 }
 
-/// What a body came to, or its panic.
-type Body = Result<FlowResult, Box<dyn Any + Send>>;
+/// What a flow came to, or its panic.
+type Ended = Result<FlowResult, Box<dyn Any + Send>>;
 
 async fn run_flow(journal: &ExecutionJournal, flow: &Flow, run: &Arc<Running>) -> End {
     if let Some(interruption) = run.interruption() {
         return interruption.into();
     }
     let context = FlowContext::new(journal.clone(), Arc::clone(run));
-    let mut body = AssertUnwindSafe(async move { flow(context).await })
-        .catch_unwind()
-        .boxed();
+    let mut body = match catch_unwind(AssertUnwindSafe(|| flow(context))) {
+        Ok(body) => AssertUnwindSafe(body).catch_unwind(),
+        Err(panic) => return ended_by_itself(Err(panic)),
+    };
     // One that never waits needs nobody to watch over it.
     if let Poll::Ready(ended) = poll_fn(|cx| Poll::Ready(body.poll_unpin(cx))).await {
         return ended_by_itself(ended);
     }
+    Box::pin(watch_over(journal, body, run)).await
+}
+
+/// A flow that is running.
+type Body = CatchUnwind<AssertUnwindSafe<BoxFuture<'static, FlowResult>>>;
+
+async fn watch_over(journal: &ExecutionJournal, body: Body, run: &Running) -> End {
     let mut keeper = LeaseKeeper::start(journal);
     let disturbed = async {
         match select(pin!(run.interrupted()), pin!(keeper.lost())).await {
@@ -143,11 +159,11 @@ async fn run_flow(journal: &ExecutionJournal, flow: &Flow, run: &Arc<Running>) -
 }
 
 /// What a flow does when it is dropped may panic, and changes nothing.
-fn drop_quietly(body: BoxFuture<'_, Body>) {
+fn drop_quietly(body: Body) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
 }
 
-fn ended_by_itself(ended: Body) -> End {
+fn ended_by_itself(ended: Ended) -> End {
     match ended {
         Ok(Ok(output)) => End::Returned(output),
         Ok(Err(error)) => End::Failed(Failure::error(error.to_string())),

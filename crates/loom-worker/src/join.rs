@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loom_journal::{Anchor, JournalError, read_anchor, read_outcome};
+use loom_journal::{Anchor, DormantEnd, JournalError, cancel_dormant, read_anchor, this_process};
 use loom_spi::{
     CancelRequest, Cancellation, DispatchError, DispatchRequest, EventStore, ExecutionId,
     ExecutionOutcome,
@@ -10,13 +10,14 @@ use loom_spi::{
 use tokio::runtime::Handle;
 
 use crate::error::to_dispatch;
-use crate::running::{RunGuard, Running, RunningSet};
+use crate::execute::Setting;
+use crate::running::{Entered, RunGuard, Running, RunningSet};
 
 /// Joins an execution that runs here, or has `start` run it.
 pub(crate) async fn join_or_start(
     set: &Arc<RunningSet>,
     store: &dyn EventStore,
-    request: DispatchRequest,
+    mut request: DispatchRequest,
     start: impl Fn(&Handle, RunGuard),
 ) -> Result<ExecutionOutcome, DispatchError> {
     let handle = Handle::try_current().map_err(|error| DispatchError::Runtime {
@@ -24,11 +25,17 @@ pub(crate) async fn join_or_start(
         source: error.into(),
     })?;
     loop {
-        let (running, guard) = set.enter(&request);
-        if let Some(guard) = guard {
-            start(&handle, guard);
-            return running.result().await;
-        }
+        let running = match set.enter(request) {
+            Entered::New(guard) => {
+                let running = Arc::clone(&guard.running);
+                start(&handle, guard);
+                return running.result().await;
+            }
+            Entered::Runs(running, back) => {
+                request = back;
+                running
+            }
+        };
         let wanted = Anchor::of(&request).map_err(to_dispatch)?;
         if wants_the_same(&running, &wanted) {
             return running.result().await;
@@ -40,21 +47,41 @@ pub(crate) async fn join_or_start(
     }
 }
 
-/// Cancels an execution that runs here.
+/// How often an execution is looked at that changes hands while it is to be ended.
+const LOOKS: u32 = 4;
+
+/// Cancels an execution that runs here, and one that nobody runs.
 pub(crate) async fn cancel(
     set: &RunningSet,
-    store: &dyn EventStore,
+    setting: &Setting,
     request: CancelRequest,
 ) -> Result<Cancellation, DispatchError> {
     let CancelRequest { id, reason, .. } = request;
-    if set.cancel(&id, reason) {
-        return Ok(Cancellation::Requested);
+    // No worker: its lease keeps out the workers of this process, too.
+    let options = setting
+        .options
+        .clone()
+        .with_take_over(false)
+        .with_token(None);
+    let options = options.with_holder(format!("{}, cancelling", this_process()));
+    let mut looks = 1;
+    loop {
+        if set.cancel(&id, reason.clone()) {
+            return Ok(Cancellation::Requested);
+        }
+        match cancel_dormant(&setting.store, &id, &reason, &options).await {
+            Ok(DormantEnd::HadEnded(outcome)) => {
+                return Ok(Cancellation::AlreadyFinished(outcome));
+            }
+            Ok(DormantEnd::Cancelled(_)) => return Ok(Cancellation::Cancelled),
+            Ok(_) => return Ok(Cancellation::NotRunning),
+            // Somebody began to run it just now: this runtime, maybe.
+            Err(JournalError::Leased { .. } | JournalError::TakenOver { .. }) if looks < LOOKS => {
+                looks += 1;
+            }
+            Err(error) => return Err(to_dispatch(error)),
+        }
     }
-    let outcome = read_outcome(store, &id).await;
-    Ok(match outcome.map_err(to_dispatch)? {
-        Some(outcome) => Cancellation::AlreadyFinished(outcome),
-        None => Cancellation::NotRunning,
-    })
 }
 
 /// Refuses what the log was not begun with, if it was begun.

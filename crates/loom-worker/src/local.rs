@@ -132,7 +132,8 @@ impl LocalWorkerRuntime {
 
     fn spawn(&self, handle: &Handle, guard: RunGuard, token: Option<FenceToken>) {
         let inner = Arc::clone(&self.inner);
-        handle.spawn(async move {
+        // Boxed: the runtime moves what is spawned several times, and this is large.
+        handle.spawn(Box::pin(async move {
             let run = &guard.running;
             let Some(flow) = inner.flows.get(&run.request.flow) else {
                 return;
@@ -142,11 +143,11 @@ impl LocalWorkerRuntime {
                 Some(token) => {
                     let mut setting = inner.setting.clone();
                     setting.options = setting.options.with_token(token);
-                    execute(&setting, flow, run).await
+                    Box::pin(execute(&setting, flow, run)).await
                 }
             };
             guard.finish(ran);
-        });
+        }));
     }
 }
 
@@ -212,7 +213,7 @@ impl ExecutionDispatcher for LocalWorkerRuntime {
     }
 
     async fn cancel(&self, request: CancelRequest) -> Result<Cancellation, DispatchError> {
-        cancel(&self.inner.running, &*self.inner.setting.store, request).await
+        cancel(&self.inner.running, &self.inner.setting, request).await
     }
 }
 

@@ -42,7 +42,7 @@ pub async fn open_when_free(
 ) -> Result<ExecutionJournal, JournalError> {
     let mut pause = SHORT;
     loop {
-        match ExecutionJournal::open(Arc::clone(store), request, options.clone()).await {
+        match ExecutionJournal::open(Arc::clone(store), request, options).await {
             Err(JournalError::Leased { remaining, .. }) => {
                 // The store's clock may be finer than this one.
                 sleep(pause.min(remaining).max(Duration::from_millis(1))).await;

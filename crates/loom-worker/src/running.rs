@@ -23,6 +23,15 @@ pub(crate) enum Ran {
     Stopped,
 }
 
+/// What came of entering an execution.
+#[derive(Debug)]
+pub(crate) enum Entered {
+    /// It is for whoever has this to run it.
+    New(RunGuard),
+    /// It runs; here is the request back.
+    Runs(Arc<Running>, DispatchRequest),
+}
+
 /// The executions that run in this process, each once.
 #[derive(Debug, Default)]
 pub(crate) struct RunningSet(Mutex<HashMap<ExecutionId, Arc<Running>, RandomState>>);
@@ -73,16 +82,13 @@ pub(crate) struct RunGuard {
 }
 
 impl RunningSet {
-    /// Enters an execution, unless it is there: then the one that is.
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        request: &DispatchRequest,
-    ) -> (Arc<Running>, Option<RunGuard>) {
+    /// Enters an execution, unless it is there.
+    pub(crate) fn enter(self: &Arc<Self>, request: DispatchRequest) -> Entered {
         match self.lock().entry(request.id.clone()) {
-            Entry::Occupied(entry) => (Arc::clone(entry.get()), None),
+            Entry::Occupied(entry) => Entered::Runs(Arc::clone(entry.get()), request),
             Entry::Vacant(entry) => {
                 let running = Arc::new(Running {
-                    request: request.clone(),
+                    request,
                     state: Mutex::default(),
                     interrupted: Notify::new(),
                     ended: Notify::new(),
@@ -92,8 +98,8 @@ impl RunningSet {
                     running: Arc::clone(&running),
                     end: End::Dropped,
                 };
-                entry.insert(Arc::clone(&running));
-                (running, Some(guard))
+                entry.insert(running);
+                Entered::New(guard)
             }
         }
     }

@@ -13,6 +13,8 @@ mod crashes;
 #[cfg(test)]
 mod dispatchers;
 #[cfg(test)]
+mod policies;
+#[cfg(test)]
 mod rivals;
 #[cfg(test)]
 mod world;

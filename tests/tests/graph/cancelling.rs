@@ -9,7 +9,8 @@ use loom_graph_executor::{
 };
 use loom_journal::read_outcome;
 use loom_spi::{
-    DispatchRequest, EventStore, ExecutionDispatcher, ExecutionId, ExecutionOutcome, RecordLineage,
+    DispatchError, DispatchRequest, EventStore, ExecutionDispatcher, ExecutionId, ExecutionOutcome,
+    RecordLineage,
 };
 use loom_store_memory::MemoryStore;
 use loom_worker::{FlowContext, FlowError, LocalWorkerRuntime};
@@ -248,4 +249,70 @@ async fn e8_a_graph_that_fails_fast_leaves_nothing_running_in_the_runtime() {
             _ => assert!(recorded.is_some(), "{node:?}"),
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn e10_descendants_that_nobody_runs_any_more_end_too_and_are_not_resumed() {
+    let world = World::new();
+    let running = world.grow("incident-4", 2).await;
+    let other = world.grow("incident-42", 0).await;
+    running.abort();
+    other.abort();
+    // Their worker is gone; what it ran has logs that have not ended.
+    world.runtime.shut_down().await;
+    assert_eq!(world.runtime.running(), 0);
+    assert_eq!(world.outcome("incident-4/left/right").await, None);
+
+    let report = world.cancel("incident-4").await;
+    let all = [
+        "incident-4",
+        "incident-4/left",
+        "incident-4/left/left",
+        "incident-4/left/right",
+        "incident-4/right",
+        "incident-4/right/left",
+        "incident-4/right/right",
+    ];
+    assert_eq!(sorted(report.ended), all);
+    assert!(report.not_running.is_empty() && report.failed.is_empty());
+    for execution in all {
+        assert_eq!(world.outcome(execution).await, cancelled(), "{execution}");
+    }
+    assert_eq!(world.outcome("incident-42").await, None);
+
+    let again = DispatchRequest::new(id("incident-4"), "tree").with_input("2");
+    assert_eq!(
+        Some(world.runtime.dispatch(again).await.unwrap()),
+        cancelled()
+    );
+    assert_eq!(world.runtime.running(), 0);
+    assert_eq!(sorted(world.cancel("incident-4").await.finished), all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_elsewhere_runs_is_left_to_it_and_named() {
+    let world = World::new();
+    let running = world.grow("incident-4", 1).await;
+    // Another process, which knows the store alone.
+    let elsewhere = LocalWorkerRuntime::builder(Arc::clone(&world.store)).build();
+    let registry = registry(&*world.store);
+    let root = id("incident-4");
+    let report = cancel_tree(&[&elsewhere], registry, &root, "a false alarm", &TokioTimer)
+        .await
+        .unwrap();
+    let leased = |(id, error): (ExecutionId, DispatchError)| match error {
+        DispatchError::Leased { .. } => id,
+        other => panic!("expected Leased, got {other:?}"),
+    };
+    let failed = report.failed.into_iter().map(leased).collect();
+    let all = ["incident-4", "incident-4/left", "incident-4/right"];
+    assert_eq!(sorted(failed), all);
+    assert_eq!(world.runtime.running(), 3);
+    assert_eq!(world.outcome("incident-4/left").await, None);
+    let both: [&dyn ExecutionDispatcher; 2] = [&elsewhere, &world.runtime];
+    let report = cancel_tree(&both, registry, &root, "a false alarm", &TokioTimer)
+        .await
+        .unwrap();
+    assert_eq!(sorted(report.ended), all);
+    assert_eq!(Some(running.await.unwrap()), cancelled());
 }

@@ -198,11 +198,13 @@ async fn e6_an_unrelated_execution_under_a_childs_id_is_not_touched() {
         (1, "permit.filed"),
         (2, "its parent is none, not `incident-42`"),
     ] {
-        let NodeOutcome::Error(error @ DispatchError::IdTaken { .. }) =
-            &outcome.nodes[node].outcome
-        else {
+        let NodeOutcome::Error(error) = &outcome.nodes[node].outcome else {
             panic!("expected IdTaken, got {:?}", outcome.nodes[node].outcome);
         };
+        assert!(
+            matches!(**error, DispatchError::IdTaken { .. }),
+            "{error:?}"
+        );
         assert!(error.to_string().contains(reason), "{error}");
     }
     assert_eq!(

@@ -5,6 +5,8 @@ mod cancelling;
 #[cfg(test)]
 mod incident;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod nested;
 #[cfg(test)]
 mod recorded;

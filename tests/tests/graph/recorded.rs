@@ -107,7 +107,7 @@ async fn e6_an_unrelated_log_under_a_childs_id_is_left_alone_and_gets_no_parent(
     let outcome = run(&runtime, &*store, nodes, options).await;
     assert!(matches!(
         &outcome.nodes[0].outcome,
-        NodeOutcome::Error(DispatchError::IdTaken { .. })
+        NodeOutcome::Error(error) if matches!(**error, DispatchError::IdTaken { .. })
     ));
     assert!(outcome.nodes[1].outcome.is_completed());
     assert_eq!(children(&*store, "g").await, ["g/b"]);

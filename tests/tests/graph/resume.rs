@@ -208,3 +208,34 @@ async fn e9_the_reads_of_a_join_grow_linearly_with_its_branches() {
     // One to begin a branch, two to learn that it has ended.
     assert_eq!(reads, [100, 200, 1000, 2000]);
 }
+
+#[tokio::test]
+async fn the_branches_of_a_graph_that_is_dropped_go_on_and_the_graph_is_resumed_by_running_it_again()
+ {
+    let store: Arc<dyn EventStore> = Arc::new(MemoryStore::new());
+    let tally = Tally::default();
+    let (gate, waiting) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
+    let runtime = runtime(Arc::clone(&store), &tally, &gate, &waiting);
+    let options = || GraphOptions::new(id("g"));
+    let flat = || ["x", "y"].map(|key| GraphNode::new(key, "step")).to_vec();
+    tokio::select! {
+        biased;
+        outcome = run(&runtime, &*store, flat(), options()) => panic!("{outcome:?}"),
+        () = async {
+            waiting.notified().await;
+            tokio::task::yield_now().await;
+        } => {}
+    }
+    assert_eq!(runtime.running(), 2, "they are not dropped with the graph");
+    gate.add_permits(1);
+    while runtime.running() == 2 {
+        tokio::task::yield_now().await;
+    }
+    gate.add_permits(1);
+    let outcome = run(&runtime, &*store, flat(), options()).await;
+    assert!(outcome.all_completed(), "{outcome:?}");
+    let counts = tally.counts();
+    assert_eq!(counts.len(), 4);
+    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+    assert_eq!(children(&*store, "g").await, ["g/x", "g/y"]);
+}

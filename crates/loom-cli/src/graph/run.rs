@@ -159,8 +159,8 @@ fn was_taken_over(event: &GraphEvent<'_>) -> bool {
         return false;
     };
     matches!(
-        result.outcome,
-        NodeOutcome::Error(DispatchError::TakenOver { .. })
+        &result.outcome,
+        NodeOutcome::Error(error) if matches!(**error, DispatchError::TakenOver { .. })
     )
 }
 
@@ -213,7 +213,7 @@ async fn settle(journal: &ExecutionJournal, outcome: GraphOutcome) -> Result<Run
         summary.push(json!({ "key": node.key, "execution": node.execution.as_str() }));
         match node.outcome {
             NodeOutcome::Completed { .. } => {}
-            NodeOutcome::Error(error) => unfinished.push((node.key, error)),
+            NodeOutcome::Error(error) => unfinished.push((node.key, *error)),
             outcome => failed.push(format!("`{}` {outcome}", node.key)),
         }
     }

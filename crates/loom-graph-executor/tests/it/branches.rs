@@ -168,10 +168,13 @@ async fn e6_an_execution_that_is_somebody_elses_branch_is_not_dispatched_into() 
         .await
         .unwrap();
     assert!(outcome.nodes[0].outcome.is_completed());
-    let NodeOutcome::Error(error @ DispatchError::IdTaken { .. }) = &outcome.nodes[1].outcome
-    else {
+    let NodeOutcome::Error(error) = &outcome.nodes[1].outcome else {
         panic!("expected IdTaken, got {:?}", outcome.nodes[1].outcome);
     };
+    assert!(
+        matches!(**error, DispatchError::IdTaken { .. }),
+        "{error:?}"
+    );
     assert!(
         error
             .to_string()

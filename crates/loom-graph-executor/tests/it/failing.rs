@@ -1,7 +1,11 @@
 //! Nodes that fail, and what that means for the others.
 
-use loom_graph_executor::{GraphNode, NodeOutcome, OnFailure, Retry};
+use std::sync::Arc;
 use std::time::Duration;
+
+use loom_graph_executor::{GraphNode, GraphOptions, NodeOutcome, OnFailure, Retry};
+use loom_spi::{Append, EventStore as _, NewEvent};
+use loom_store_memory::MemoryStore;
 
 use crate::support::{Clock, Running, Scripted, children, id, options, outcomes};
 
@@ -159,4 +163,94 @@ async fn a_graph_is_stopped_from_outside_with_the_reason_given() {
         "skipped: `a` did not complete",
     ];
     assert_eq!(outcomes(&outcome), expected);
+}
+
+fn fast() -> GraphOptions {
+    options().with_on_failure(OnFailure::FailFast)
+}
+
+/// An earlier run began `c`, and had not begun `a` and `b`.
+fn begun_before() -> Arc<Scripted> {
+    let script = Scripted::new();
+    script.remember();
+    let mut graph = Running::start(&script, vec![node("c", &[])], fast());
+    assert!(graph.poll().is_none());
+    script
+}
+
+fn whole() -> Vec<GraphNode> {
+    vec![node("a", &[]), node("b", &[]), node("c", &[])]
+}
+
+#[tokio::test]
+async fn a_resumed_graph_that_fails_fast_begins_nothing_new_when_a_failure_is_recorded() {
+    let script = begun_before();
+    script.fail(&id("incident-42/c"), "no stock");
+    let mut graph = Running::start(&script, whole(), fast());
+    let outcome = graph.poll().unwrap().unwrap();
+    let not_begun = "not begun: the graph fails fast: node `c` failed: no stock";
+    assert_eq!(
+        outcomes(&outcome),
+        [not_begun, not_begun, "failed: no stock"]
+    );
+    assert_eq!(children(&script.registry).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_resumed_graph_that_fails_fast_waits_for_what_it_cannot_look_up() {
+    let script = begun_before();
+    let mut graph = Running::start(&script, whole(), fast());
+    assert!(graph.poll().is_none());
+    assert_eq!(
+        script.in_flight(),
+        [id("incident-42/c")],
+        "it may have failed"
+    );
+    script.complete(&id("incident-42/c"), "1");
+    assert!(graph.poll().is_none());
+    assert_eq!(
+        script.in_flight(),
+        [id("incident-42/a"), id("incident-42/b")]
+    );
+}
+
+#[tokio::test]
+async fn where_the_logs_say_that_it_runs_a_resumed_graph_does_not_wait_for_it() {
+    let script = begun_before();
+    let logs = Arc::new(MemoryStore::new());
+    let begun = Append::new(id("incident-42/c"), 0, vec![NewEvent::new("begun", "")]);
+    logs.append(begun).await.unwrap();
+    let options = fast().with_logs(Arc::<MemoryStore>::clone(&logs));
+    let mut graph = Running::start(&script, whole(), options.clone());
+    assert!(graph.poll().is_none());
+    assert_eq!(script.in_flight().len(), 3);
+    drop(graph);
+
+    // Now that log has ended, and nothing else is begun before it is known how.
+    let script = begun_before();
+    let ended = Append::new(
+        id("incident-42/c"),
+        1,
+        vec![NewEvent::new("ended", "").terminal()],
+    );
+    logs.append(ended).await.unwrap();
+    let mut graph = Running::start(&script, whole(), options);
+    assert!(graph.poll().is_none());
+    assert_eq!(script.in_flight(), [id("incident-42/c")]);
+}
+
+#[tokio::test]
+async fn a_node_that_now_comes_after_a_new_one_does_not_keep_a_resumed_graph_from_going_on() {
+    let script = begun_before();
+    let nodes = vec![node("a", &[]), node("c", &["a"])];
+    let mut graph = Running::start(&script, nodes, fast());
+    assert!(graph.poll().is_none());
+    assert_eq!(
+        script.in_flight(),
+        [id("incident-42/a"), id("incident-42/c")]
+    );
+    script.complete(&id("incident-42/a"), "1");
+    assert!(graph.poll().is_none());
+    script.complete(&id("incident-42/c"), "1");
+    assert!(graph.poll().unwrap().unwrap().all_completed());
 }

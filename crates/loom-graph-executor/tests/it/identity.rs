@@ -39,10 +39,13 @@ async fn e6_an_unrelated_execution_under_a_childs_id_is_a_collision_and_no_linea
     let outcome = execute_graph(&dispatcher, &*store, nodes(), looking_in(&store))
         .await
         .unwrap();
-    let NodeOutcome::Error(error @ DispatchError::IdTaken { .. }) = &outcome.nodes[0].outcome
-    else {
+    let NodeOutcome::Error(error) = &outcome.nodes[0].outcome else {
         panic!("expected IdTaken, got {:?}", outcome.nodes[0].outcome);
     };
+    assert!(
+        matches!(**error, DispatchError::IdTaken { .. }),
+        "{error:?}"
+    );
     assert!(error.to_string().contains("it is no branch"), "{error}");
     assert_eq!(
         dispatcher.count(),
@@ -72,10 +75,13 @@ async fn e6_somebody_elses_branch_is_a_collision_before_its_log_is_and_after() {
         let outcome = execute_graph(&dispatcher, &*store, nodes(), looking_in(&store))
             .await
             .unwrap();
-        let NodeOutcome::Error(error @ DispatchError::IdTaken { .. }) = &outcome.nodes[0].outcome
-        else {
+        let NodeOutcome::Error(error) = &outcome.nodes[0].outcome else {
             panic!("expected IdTaken, got {:?}", outcome.nodes[0].outcome);
         };
+        assert!(
+            matches!(**error, DispatchError::IdTaken { .. }),
+            "{error:?}"
+        );
         assert!(
             error
                 .to_string()

@@ -185,8 +185,8 @@ fn one_branch_whose_dispatch_fails_does_not_hold_up_the_others() {
     script.complete(&second, "1");
     let outcome = graph.poll().unwrap().unwrap();
     assert!(matches!(
-        outcome.nodes[0].outcome,
-        NodeOutcome::Error(DispatchError::Runtime { .. })
+        &outcome.nodes[0].outcome,
+        NodeOutcome::Error(error) if matches!(**error, DispatchError::Runtime { .. })
     ));
     assert!(
         matches!(&outcome.nodes[2].outcome, NodeOutcome::Skipped { upstream } if upstream == "0")

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod dormant;
+#[cfg(test)]
 mod doubt;
 #[cfg(test)]
 mod effects;

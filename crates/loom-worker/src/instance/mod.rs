@@ -130,7 +130,7 @@ impl<P: ComputePlatform> ExecutionDispatcher for InstanceWorkerRuntime<P> {
     }
 
     async fn cancel(&self, request: CancelRequest) -> Result<Cancellation, DispatchError> {
-        cancel(&self.inner.running, &*self.inner.setting.store, request).await
+        cancel(&self.inner.running, &self.inner.setting, request).await
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +24,12 @@ type MakeCommand = dyn Fn(&Instance) -> std::process::Command + Send + Sync;
 /// Boots a process of this machine for each execution.
 ///
 /// Each leads a process group of its own. Stopping it asks the group to end (SIGTERM), and kills what is left of it
-/// after a [grace](Self::with_grace) (SIGKILL). Processes run on when this is dropped.
+/// after a [grace](Self::with_grace) (SIGKILL). When a process is killed alone, from outside, what is left of its group is
+/// killed as well, so that a command that it had started does not go on unseen.
+///
+/// Processes run on when this is dropped, and when the process that has it is killed. They can write nothing more once
+/// somebody has taken their executions over, but what they had begun goes on until then: on Linux, a program that is not
+/// to outlive whoever started it asks for that itself (`prctl` with `PR_SET_PDEATHSIG`).
 ///
 /// ```no_run
 /// use std::process::Command;
@@ -104,7 +110,7 @@ impl ComputePlatform for OsProcess {
         place.insert(Process {
             mark: instance.mark.clone(),
             group,
-            ended: wait_for(child),
+            ended: wait_for(child, group),
         });
         Ok(())
     }
@@ -155,11 +161,17 @@ impl ComputePlatform for OsProcess {
 }
 
 /// Waits for a process in the background, so that nothing is left of it in the process table.
-fn wait_for(mut child: Child) -> watch::Receiver<Option<String>> {
+fn wait_for(mut child: Child, group: Option<Pid>) -> watch::Receiver<Option<String>> {
     let (tell, ended) = watch::channel(None);
     tokio::spawn(async move {
         let how = match child.wait().await {
-            Ok(status) => status.to_string(),
+            Ok(status) => {
+                if let (Some(_), Some(group)) = (status.signal(), group) {
+                    // It could not end what it had started. An error means that nothing is left of the group.
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+                status.to_string()
+            }
             Err(error) => format!("it cannot be waited for: {error}"),
         };
         // Nobody may be listening any more.
@@ -186,5 +198,55 @@ impl fmt::Debug for OsProcess {
             .field("grace", &self.grace)
             .field("started", &self.started().len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs;
+
+    use loom_spi::{ExecutionId, FenceToken};
+    use rustix::process::kill_process;
+
+    use super::*;
+
+    /// Whether a process runs; one that has ended and that nobody waited for does not.
+    fn runs(pid: &str) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    }
+
+    #[tokio::test]
+    async fn a_command_that_a_killed_process_had_started_is_killed_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = folder.path().join("pid");
+        let script = format!("sleep 3600 & echo $! > {}; wait", told.display());
+        let platform = OsProcess::new(move |_| {
+            let mut command = std::process::Command::new("sh");
+            command.arg("-c").arg(&script);
+            command
+        });
+        let id = ExecutionId::new("e").unwrap();
+        let instance = Instance::new("test", id, FenceToken(1), "flow");
+        platform.boot(&instance).await.unwrap();
+        let command = loop {
+            match fs::read_to_string(&told) {
+                Ok(pid) if pid.ends_with('\n') => break pid.trim().to_owned(),
+                _ => tokio::task::yield_now().await,
+            }
+        };
+        assert!(runs(&command));
+        let leader = platform.process_id(&instance.name).unwrap();
+        kill_process(Pid::from_raw(leader.cast_signed()).unwrap(), Signal::KILL).unwrap();
+        while runs(&command) {
+            tokio::task::yield_now().await;
+        }
+        // The process itself was waited for before that.
+        while !matches!(
+            platform.observe(&instance).await.unwrap().state,
+            InstanceState::Ended { .. }
+        ) {
+            tokio::task::yield_now().await;
+        }
     }
 }

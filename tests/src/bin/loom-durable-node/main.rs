@@ -4,6 +4,8 @@
 //! - `loom-durable-node graph FOLDER ID` runs a graph, its nodes in this process.
 //! - `loom-durable-node spread FOLDER ID` runs the same graph, each node in a process of its own.
 //! - `loom-durable-node meet FOLDER ID` runs a graph of three nodes, each in a process of its own, that wait for each other.
+//! - `loom-durable-node policies FOLDER ID` runs a graph with retries and a timeout, each node in a process of its own.
+//! - `loom-durable-node fail-fast FOLDER ID` runs a graph that fails fast, each node in a process of its own.
 //! - `loom-durable-node flow FOLDER ID` runs one execution that waits, halfway, for a line on stdin.
 //! - `loom-durable-node instance FOLDER` runs the execution that its environment names.
 //!
@@ -17,7 +19,9 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_graph_executor::{GraphNode, GraphOptions, NodeOutcome, execute_graph};
+use loom_graph_executor::{
+    GraphNode, GraphOptions, NodeOutcome, OnFailure, Retry, TokioTimer, execute_graph,
+};
 use loom_spi::{
     DispatchError, DispatchRequest, EventStore, ExecutionDispatcher, ExecutionId, ExecutionOutcome,
 };
@@ -70,6 +74,8 @@ async fn work() -> Result<String> {
             let runtime = processes(Arc::clone(&store), folder)?;
             graph(&runtime, &*store, ExecutionId::new(id)?, meeting()).await
         }
+        ["policies", folder, id] => policies(folder, ExecutionId::new(id)?, pressed(), false).await,
+        ["fail-fast", folder, id] => policies(folder, ExecutionId::new(id)?, failing(), true).await,
         ["flow", folder, id] => {
             let runtime = worker(open(folder).await?, Path::new(folder));
             let request = DispatchRequest::new(ExecutionId::new(id)?, "halfway");
@@ -79,7 +85,10 @@ async fn work() -> Result<String> {
             let runtime = worker(open(folder).await?, Path::new(folder));
             text(runtime.run_assigned(&Assignment::from_env()?).await)
         }
-        _ => Err("expected: graph|spread|meet|flow FOLDER ID, or: instance FOLDER".into()),
+        _ => Err(
+            "expected: graph|spread|meet|policies|fail-fast|flow FOLDER ID, or: instance FOLDER"
+                .into(),
+        ),
     }
 }
 
@@ -128,6 +137,47 @@ fn meeting() -> Vec<GraphNode> {
     ["metrics", "logs", "queries"].map(node).to_vec()
 }
 
+/// One that fails twice, one that is never done, one that always fails.
+fn pressed() -> Vec<GraphNode> {
+    vec![
+        GraphNode::new("flaky", "flaky").with_retry(Retry::attempts(3)),
+        GraphNode::new("endless", "wait").with_timeout(Duration::from_millis(300)),
+        GraphNode::new("hopeless", "fail").with_retry(Retry::attempts(2)),
+    ]
+}
+
+/// One that waits for ever beside one that fails, and one that never comes to its turn.
+fn failing() -> Vec<GraphNode> {
+    vec![
+        GraphNode::new("endless", "wait"),
+        GraphNode::new("hopeless", "fail"),
+        GraphNode::new("last", "echo").after(["endless"]),
+    ]
+}
+
+/// Runs nodes that need not complete, and says what became of each, and in how many attempts.
+async fn policies(
+    folder: &str,
+    parent: ExecutionId,
+    nodes: Vec<GraphNode>,
+    fail_fast: bool,
+) -> Result<String> {
+    let store = open(folder).await?;
+    let runtime = processes(Arc::clone(&store), folder)?;
+    let registry = store.capabilities().branches;
+    let registry = registry.ok_or("the store keeps no lineage")?;
+    let mut options = GraphOptions::new(parent)
+        .with_limit(LIMIT)
+        .with_timer(Arc::new(TokioTimer));
+    if fail_fast {
+        options = options.with_on_failure(OnFailure::FailFast);
+    }
+    let outcome = execute_graph(&runtime, registry, nodes, options).await?;
+    let nodes = outcome.nodes.iter();
+    let told = nodes.map(|node| format!("{} {} {}", node.key, node.attempts, node.outcome));
+    Ok(told.collect::<Vec<_>>().join("; "))
+}
+
 async fn graph(
     dispatcher: &dyn ExecutionDispatcher,
     store: &dyn EventStore,
@@ -144,7 +194,7 @@ async fn graph(
             NodeOutcome::Completed { output } => {
                 outputs.push(String::from_utf8_lossy(&output).into_owned());
             }
-            NodeOutcome::Error(error) => return Err(error.into()),
+            NodeOutcome::Error(error) => return Err(error),
             other => return Err(format!("node `{}` {other}", node.key).into()),
         }
     }
