@@ -26,7 +26,7 @@ impl Earlier {
     }
 
     pub(crate) fn contains(&self, number: u32) -> bool {
-        self.begun.contains(&number)
+        !self.begun.is_empty() && self.begun.contains(&number)
     }
 
     /// Whether others have to wait.
@@ -49,7 +49,10 @@ impl Earlier {
 
     /// What is recorded of the node is known.
     pub(crate) fn know(&mut self, number: u32) {
-        self.held.remove(&number);
+        // Nearly always empty, and then nothing need be hashed.
+        if self.holds() {
+            self.held.remove(&number);
+        }
     }
 
     /// Holds nobody up any more; `false` when it did not.

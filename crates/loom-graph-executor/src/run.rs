@@ -473,9 +473,12 @@ impl<'a> GraphRun<'a> {
     pub(crate) fn into_outcome(self) -> GraphOutcome {
         debug_assert_eq!(self.settled, self.nodes.len(), "an acyclic graph settles");
         let mut branches = self.branches;
-        let results = (0_u32..).zip(self.nodes);
-        let results = results
-            .map(|(number, node)| node.into_result(branches.remove(&number).unwrap_or_default()));
+        // `enumerate` lets the results lie where the nodes did.
+        let results = self.nodes.into_iter().enumerate().map(|(index, node)| {
+            let number = u32::try_from(index).ok().filter(|_| !branches.is_empty());
+            let branches = number.and_then(|number| branches.remove(&number));
+            node.into_result(branches.unwrap_or_default())
+        });
         GraphOutcome {
             parent: self.options.parent.clone(),
             nodes: results.collect(),

@@ -300,3 +300,14 @@ async fn trait_objects_will_do() {
     .await;
     assert!(outcome.unwrap().all_completed());
 }
+
+#[tokio::test]
+async fn the_results_of_a_graph_lie_in_the_memory_of_its_nodes() {
+    let nodes: Vec<_> = (0..1000)
+        .map(|n| node(&n.to_string(), "echo", &[]))
+        .collect();
+    let place = nodes.as_ptr() as usize;
+    let (results, ..) = run(nodes).await;
+    assert_eq!((results.as_ptr() as usize, results.len()), (place, 1000));
+    assert_eq!(results[999].key, "999");
+}
