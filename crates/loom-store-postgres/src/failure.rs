@@ -69,6 +69,36 @@ impl Failure {
     }
 }
 
+/// The failure of a transaction, for each of those who waited for it.
+pub(crate) fn shared_error(failure: &Arc<Failure>, operation: Operation) -> StoreError {
+    match &**failure {
+        Failure::Refused(kind) => StoreError::new(operation, kind.clone()),
+        Failure::Fault(fault) => fault.to_error(operation),
+        Failure::Open(open) => {
+            StoreError::new(operation, open.kind()).with_source(SharedFailure(Arc::clone(failure)))
+        }
+        Failure::Again => StoreError::new(
+            operation,
+            unavailable("other requests changed the same record all the time", true),
+        ),
+    }
+}
+
+/// Why no connection could be made, for several at once.
+#[derive(Debug)]
+struct SharedFailure(Arc<Failure>);
+
+impl std::fmt::Display for SharedFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &*self.0 {
+            Failure::Open(open) => open.fmt(f),
+            _ => f.write_str("no connection could be made"),
+        }
+    }
+}
+
+impl std::error::Error for SharedFailure {}
+
 /// A failure of the server or of the way to it; shared by all who waited for the same transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {

@@ -11,7 +11,7 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::append::{self, Answer, Patience};
-use crate::failure::{Failure, Fault, closed, unavailable};
+use crate::failure::{Failure, Fault, closed, shared_error};
 use crate::pool::Connections;
 
 /// The most appends in one transaction.
@@ -220,7 +220,7 @@ impl Shared {
             Err(failure) => {
                 let failure = Arc::new(failure);
                 for waiting in group {
-                    waiting.answer(Err(shared_error(&failure)));
+                    waiting.answer(Err(shared_error(&failure, Operation::Append)));
                 }
             }
         }
@@ -307,35 +307,6 @@ impl Waiting {
         None
     }
 }
-
-/// The failure of a group, for each of those who waited.
-fn shared_error(failure: &Arc<Failure>) -> StoreError {
-    match &**failure {
-        Failure::Refused(kind) => StoreError::new(Operation::Append, kind.clone()),
-        Failure::Fault(fault) => fault.to_error(Operation::Append),
-        Failure::Open(open) => StoreError::new(Operation::Append, open.kind())
-            .with_source(SharedFailure(Arc::clone(failure))),
-        Failure::Again => StoreError::new(
-            Operation::Append,
-            unavailable("other requests changed the same record all the time", true),
-        ),
-    }
-}
-
-/// Why no connection could be made, for several at once.
-#[derive(Debug)]
-struct SharedFailure(Arc<Failure>);
-
-impl std::fmt::Display for SharedFailure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &*self.0 {
-            Failure::Open(open) => open.fmt(f),
-            _ => f.write_str("no connection could be made"),
-        }
-    }
-}
-
-impl std::error::Error for SharedFailure {}
 
 fn weight(append: &Append) -> usize {
     let bytes = |event: &loom_spi::NewEvent| 64 + event.kind.len() + event.payload.len();

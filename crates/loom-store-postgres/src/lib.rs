@@ -25,6 +25,7 @@ mod record;
 mod relocation;
 mod remove;
 mod session;
+mod siblings;
 mod staged;
 mod store;
 mod tls;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 use async_trait::async_trait;
+use futures_util::future::join;
 use loom_spi::{
     Branch, BranchRegistry, Children, ExecutionId, Forget, Operation, Parent, ParentLink,
     PlanEpoch, RecordLineage, StoreError, StoreErrorKind,
@@ -20,9 +21,7 @@ use crate::{PostgresStore, marks};
 #[deny(clippy::missing_trait_methods)]
 impl BranchRegistry for PostgresStore {
     async fn record_lineage(&self, request: RecordLineage) -> Result<(), StoreError> {
-        let parent = request.parent.clone();
-        self.change(Operation::RecordLineage, &parent, request)
-            .await
+        self.record_branch(request).await
     }
 
     async fn children(&self, request: Children) -> Result<Vec<Branch>, StoreError> {
@@ -63,28 +62,72 @@ impl BranchRegistry for PostgresStore {
     }
 }
 
-impl Work for RecordLineage {
-    type Output = ();
+/// Branches of one parent, each of which is recorded or refused by itself.
+pub(crate) struct Branches(pub(crate) Vec<RecordLineage>);
 
-    async fn run(&self, change: &mut Change<'_>) -> Result<(), Failure> {
+impl Work for Branches {
+    type Output = Vec<Result<(), StoreErrorKind>>;
+
+    async fn run(&self, change: &mut Change<'_>) -> Result<Self::Output, Failure> {
         let (found, state) = change.find();
-        state.admit_lineage(self)?;
+        let admitted: Vec<Result<(), StoreErrorKind>> = self
+            .0
+            .iter()
+            .map(|request| state.admit_lineage(request))
+            .collect();
+        let children: Vec<&str> = self
+            .0
+            .iter()
+            .zip(&admitted)
+            .filter(|(_, admitted)| admitted.is_ok())
+            .map(|(request, _)| request.child.as_str())
+            .collect();
+        let (Some(first), false) = (self.0.first(), children.is_empty()) else {
+            return Ok(admitted);
+        };
         let session = change.session();
-        let known = parents(session, &[self.child.as_str()]).await?;
-        if let Some(known) = known.into_values().next() {
-            let ParentLink { parent, label, .. } = known;
-            return if parent == self.parent && label == self.label {
-                Ok(())
-            } else {
-                Err(StoreErrorKind::LineageConflict { parent, label }.into())
-            };
-        }
+        let mut known = parents(session, &children).await?;
         let mut record = found.unwrap_or_default();
-        let branch = Branch::new(self.child.clone(), self.label.as_str());
-        insert(session, &self.parent, &[(record.next_branch, &branch)]).await?;
-        record.branches += 1;
-        record.next_branch += 1;
-        change.store(&self.parent, &record).await
+        let mut new = Vec::new();
+        let answers = self
+            .0
+            .iter()
+            .zip(admitted)
+            .map(|(request, admitted)| {
+                admitted?;
+                let child = request.child.as_str();
+                if let Some(ParentLink { parent, label, .. }) = known.get(child) {
+                    return if *parent == request.parent && *label == request.label {
+                        Ok(())
+                    } else {
+                        let (parent, label) = (parent.clone(), label.clone());
+                        Err(StoreErrorKind::LineageConflict { parent, label })
+                    };
+                }
+                let label = request.label.as_str();
+                let link = ParentLink::new(request.parent.clone(), label);
+                known.insert(child.to_owned(), link);
+                new.push((
+                    record.next_branch,
+                    Branch::new(request.child.clone(), label),
+                ));
+                record.branches += 1;
+                record.next_branch += 1;
+                Ok(())
+            })
+            .collect();
+        if !new.is_empty() {
+            let placed: Vec<(i64, &Branch)> =
+                new.iter().map(|(place, branch)| (*place, branch)).collect();
+            // Both are on their way before the first is answered; neither counts unless both do.
+            let (inserted, stored) = join(
+                insert(session, &first.parent, &placed),
+                change.store(&first.parent, &record),
+            )
+            .await;
+            inserted.and(stored)?;
+        }
+        Ok(answers)
     }
 }
 

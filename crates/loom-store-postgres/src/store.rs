@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use loom_spi::{
     Append, Appended, Capabilities, Delete, Deleted, EventStore, ExecutionId, Head, Limits, List,
-    ListPage, LogHead, Operation, Read, ReadPage, StoreError,
+    ListPage, LogHead, Operation, Read, ReadPage, RecordLineage, StoreError,
 };
 use tokio::runtime::Handle;
 
@@ -19,6 +19,7 @@ use crate::group::Groups;
 use crate::migrations::migrate;
 use crate::options::Clock;
 use crate::pool::{Connections, Pooled};
+use crate::siblings::Siblings;
 use crate::{Location, OpenFailure, Options, append, head, list, read};
 
 /// How often a change is tried anew when somebody else changed the same record in between.
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) connector: Arc<Connector>,
     pub(crate) connections: Connections,
     pub(crate) garbage: Garbage,
+    pub(crate) siblings: Siblings,
     pub(crate) publish_timeout: std::time::Duration,
     clock: Clock,
 }
@@ -151,6 +153,13 @@ impl PostgresStore {
         &self.shared
     }
 
+    /// Has a branch recorded on the store's own runtime.
+    pub(crate) async fn record_branch(&self, request: RecordLineage) -> Result<(), StoreError> {
+        let parent = request.parent.clone();
+        let recorded = self.shared.record_branch(&self.runtime, request).await;
+        recorded.map_err(|error| self.explained(error, Some(&parent)))
+    }
+
     fn explained(&self, error: StoreError, id: Option<&ExecutionId>) -> StoreError {
         let error = match id {
             Some(id) => error.with_execution(id),
@@ -165,7 +174,7 @@ impl PostgresStore {
 
 impl Shared {
     /// Makes a change in a transaction, anew as long as others come in between.
-    async fn make<W: Work>(
+    pub(crate) async fn make<W: Work>(
         self: &Arc<Self>,
         id: &ExecutionId,
         work: &W,
@@ -317,6 +326,7 @@ async fn set_up(
             connector,
             connections,
             garbage: Garbage::default(),
+            siblings: Siblings::default(),
             publish_timeout: options.publish_timeout,
             clock: options.clock.clone(),
         }),

@@ -26,14 +26,50 @@ DECLARE
     v_changed_logs uuid[];
     v_log uuid;
     v_n int4 := 0;
+    v_done bool;
 BEGIN
-    PERFORM set_config('lock_timeout', p_patience, true);
+    -- Assigned and not performed: an expression is evaluated without an executor being set up for it.
+    v_done := set_config('lock_timeout', p_patience, true) IS NULL;
     -- A publisher takes this exclusively. The plan is read by a later statement, and so in a later snapshot.
-    PERFORM pg_advisory_xact_lock_shared((1280266061::int8 << 32) | 'shard'::regclass::oid::int8);
+    v_done := pg_advisory_xact_lock_shared((1280266061::int8 << 32) | 'shard'::regclass::oid::int8) IS NULL;
     SELECT s.epoch, s.fingerprint INTO v_epoch, v_fingerprint FROM shard AS s WHERE s.one = 1;
     IF NOT coalesce(v_epoch = p_epoch AND v_fingerprint = p_fingerprint, p_epoch IS NULL AND coalesce(v_epoch, 0) <= 1) THEN
         RETURN QUERY SELECT 0, v_epoch, v_fingerprint, NULL::int8, NULL::bool, NULL::bool, NULL::int8;
         RETURN;
+    END IF;
+
+    -- One event that is alone, in one statement. Whatever is in its way is found out below.
+    IF v_size = 1 AND cardinality(p_seqs) = 1 THEN
+        IF p_expected[1] = 0 THEN
+            WITH created AS (
+                INSERT INTO records AS r
+                    (index_key, id, log, next_seq, created_at, updated_at, fence, closed)
+                VALUES (p_keys[1], p_ids[1], p_logs[1], 1, p_first_at[1], p_last_at[1], p_fences[1], p_closes[1])
+                ON CONFLICT DO NOTHING
+                RETURNING r.log
+            )
+            INSERT INTO events (log, seq, recorded_at, terminal, kind, payload)
+            SELECT c.log, p_seqs[1], p_times[1], p_terminals[1], p_kinds[1], p_payloads[1] FROM created AS c;
+        ELSE
+            WITH changed AS (
+                UPDATE records AS r SET
+                    next_seq = p_expected[1] + 1,
+                    updated_at = p_last_at[1],
+                    fence = greatest(r.fence, p_fences[1]),
+                    closed = p_closes[1]
+                WHERE r.index_key = p_keys[1] AND r.id = p_ids[1] COLLATE "C"
+                    AND NOT r.sealed
+                    AND (r.fence IS NULL OR p_fences[1] >= r.fence)
+                    AND NOT r.closed
+                    AND r.next_seq = p_expected[1]
+                RETURNING r.log
+            )
+            INSERT INTO events (log, seq, recorded_at, terminal, kind, payload)
+            SELECT c.log, p_seqs[1], p_times[1], p_terminals[1], p_kinds[1], p_payloads[1] FROM changed AS c;
+        END IF;
+        IF FOUND THEN
+            RETURN;
+        END IF;
     END IF;
 
     -- Waits for others that create the same; what they have created is changed below.
