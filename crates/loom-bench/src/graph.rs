@@ -1,6 +1,7 @@
 //! Graphs beside what one would use for the same fan-out.
 
 mod nodes;
+mod peers;
 mod replay;
 
 use std::hint::black_box;
@@ -16,18 +17,33 @@ use tokio::runtime::{Builder, Runtime};
 
 use self::nodes::{Noop, graph, join_set};
 use crate::report::{Row, Target};
-use crate::stores;
+use crate::stores::{self, Store};
 use crate::timing::{Ratio, pair};
-use crate::{Failure, Outcome};
+use crate::{Failure, Outcome, Settings};
 
 const SUITE: &str = "graph";
 /// Nodes in flight.
 const LIMIT: usize = 64;
 /// Rounds of what takes long. Odd, so that the median is one of them.
-const FEW: usize = 5;
+pub(crate) const FEW: usize = 5;
 
 /// Every comparison of the suite.
-pub(crate) fn run() -> Result<Outcome, Failure> {
+pub(crate) fn run(settings: &Settings) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome::default();
+    if settings.wants("own") {
+        outcome.add(own()?);
+    }
+    if settings.wants("peers") {
+        outcome.add(peers::rows(settings)?.into());
+    }
+    if settings.wants("large") {
+        outcome.add(peers::large(settings)?.into());
+    }
+    Ok(outcome)
+}
+
+/// Beside Tokio and ourselves.
+fn own() -> Result<Outcome, Failure> {
     let runtime = stores::runtime()?;
     let mut outcome = Outcome::default();
     // First, while nothing has been freed that could be used again.
@@ -257,11 +273,20 @@ fn on_sqlite(
     nodes: usize,
 ) -> Result<Duration, Failure> {
     let store = runtime.block_on(stores::sqlite(folder, &format!("{nodes}-{round}.db")))?;
+    on_store(runtime, &store, nodes)
+}
+
+/// How long a graph takes whose lineage and journals are in a store.
+pub(crate) fn on_store(
+    runtime: &Runtime,
+    store: &Store,
+    nodes: usize,
+) -> Result<Duration, Failure> {
     let registry = store
         .capabilities()
         .branches
         .ok_or("the store keeps no lineage")?;
-    let worker = LocalWorkerRuntime::builder(Arc::clone(&store))
+    let worker = LocalWorkerRuntime::builder(Arc::clone(store))
         .flow("noop", |_| async { Ok(()) })
         .build();
     let start = Instant::now();

@@ -8,15 +8,19 @@
 mod drain;
 mod graph;
 mod logs;
+mod peer;
 mod plan;
+mod postgres;
 mod report;
 mod routing;
 mod sqlite;
 mod stores;
 mod timing;
+mod turns;
+mod writers;
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use report::Row;
@@ -30,6 +34,25 @@ struct Settings {
     peers: Option<PathBuf>,
     /// How many events a large shard gets.
     events: Option<u64>,
+    /// The one part of a suite that is measured.
+    only: Option<String>,
+}
+
+impl Settings {
+    /// Whether a part of a suite is measured.
+    fn wants(&self, part: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == part)
+    }
+
+    /// The program with the peers. Without it, says what is left out.
+    fn peers_program(&self, what: &str) -> Option<&Path> {
+        if self.peers.is_none() {
+            eprintln!(
+                "SKIPPED: the peers beside {what}: build crates/loom-bench/peers and name its program with --peers"
+            );
+        }
+        self.peers.as_deref()
+    }
 }
 
 /// What a suite found.
@@ -71,7 +94,8 @@ const SUITES: &[(&str, Suite)] = &[
     ("drain", drain::run),
     ("sqlite", sqlite::run),
     (LONG, sqlite::size),
-    ("graph", |_| graph::run()),
+    ("postgres", postgres::run),
+    ("graph", graph::run),
 ];
 
 /// Takes minutes, and gigabytes of disk: `all` leaves it out.
@@ -95,6 +119,10 @@ fn main() -> ExitCode {
             "--peers" => match arguments.next() {
                 Some(program) => settings.peers = Some(program.into()),
                 None => return usage("--peers: which program?"),
+            },
+            "--only" => match arguments.next() {
+                Some(part) => settings.only = Some(part),
+                None => return usage("--only: which part?"),
             },
             "--events" => match arguments.next().map(|number| number.parse()) {
                 Some(Ok(events)) => settings.events = Some(events),
@@ -127,6 +155,10 @@ fn main() -> ExitCode {
             }
         }
     }
+    if let Some(part) = settings.only.filter(|_| rows.is_empty() && text.is_empty()) {
+        eprintln!("loom-bench: `{wanted}` has measured no part `{part}`: README.md names them");
+        return ExitCode::FAILURE;
+    }
     if json {
         match serde_json::to_string_pretty(&rows) {
             Ok(text) => println!("{text}"),
@@ -147,7 +179,7 @@ fn main() -> ExitCode {
 fn usage(problem: &str) -> ExitCode {
     let names: Vec<_> = SUITES.iter().map(|(name, _)| *name).collect();
     eprintln!(
-        "loom-bench: {problem}\nusage: loom-bench {}|all [--json] [--data FOLDER] [--peers PROGRAM] [--events N]",
+        "loom-bench: {problem}\nusage: loom-bench {}|all [--json] [--data FOLDER] [--peers PROGRAM] [--only PART] [--events N]",
         names.join("|")
     );
     ExitCode::from(2)

@@ -33,7 +33,7 @@ pub(crate) fn run() -> Result<Outcome, Failure> {
     }
     rows.push(added_to_append()?);
     rows.extend(two_threads()?);
-    rows.push(runtime.block_on(cached_resolution())?);
+    rows.push(runtime.block_on(cached_on_sqlite())?);
     Ok(rows.into())
 }
 
@@ -196,15 +196,24 @@ fn reads_on_threads(store: &Store, ids: &[Vec<ExecutionId>]) -> Duration {
     })
 }
 
-/// A look-up in a migrating bucket whose side is cached, beside one that has to find the side, on SQLite.
-async fn cached_resolution() -> Result<Row, Failure> {
-    const EXECUTIONS: usize = 512;
+/// On SQLite.
+async fn cached_on_sqlite() -> Result<Row, Failure> {
     let folder = stores::folder()?;
-    let plan = ShardPlan::new(1)?;
     let shards = [
         stores::sqlite(folder.path(), "source.db").await?,
         stores::sqlite(folder.path(), "destination.db").await?,
     ];
+    cached_resolution(SUITE, "SQLite", shards).await
+}
+
+/// A look-up in a migrating bucket whose side is cached, beside one that has to find the side.
+pub(crate) async fn cached_resolution(
+    suite: &'static str,
+    engine: &str,
+    shards: [Store; 2],
+) -> Result<Row, Failure> {
+    const EXECUTIONS: usize = 512;
+    let plan = ShardPlan::new(1)?;
     let open = |capacity| {
         ShardedStore::builder()
             .shards(shards.clone())
@@ -240,8 +249,8 @@ async fn cached_resolution() -> Result<Row, Failure> {
         each(median(rounds.iter().map(|round| round.1)))
     );
     Ok(Row::new(
-        SUITE,
-        "`head`, migrating bucket of SQLite shards, side cached",
+        suite,
+        format!("`head`, migrating bucket of {engine} shards, side cached"),
         "finding the side with two point-reads",
         Ratio::of(rounds.iter().map(|(ours, theirs)| ours / theirs)),
         Some(Target::Below(1.0)),

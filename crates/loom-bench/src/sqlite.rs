@@ -4,7 +4,6 @@ mod appends;
 mod bare;
 mod import;
 mod loom;
-mod peer;
 mod peers;
 mod raw;
 mod reads;
@@ -13,9 +12,7 @@ mod shards;
 mod size;
 mod writers;
 
-use std::time::{Duration, Instant};
-
-use crate::timing::{Ratio, median};
+use crate::turns::{Turns, per_second, timed};
 use crate::{Failure, Outcome, Settings, stores};
 
 pub(crate) use self::size::run as size;
@@ -26,107 +23,23 @@ const SUITE: &str = "sqlite";
 pub(crate) fn run(settings: &Settings) -> Result<Outcome, Failure> {
     let runtime = stores::runtime()?;
     let mut outcome = Outcome::default();
-    outcome.add(appends::rows(&runtime)?.into());
-    outcome.add(shards::rows(&runtime)?.into());
-    outcome.add(reads::rows(&runtime)?.into());
-    outcome.add(retain::rows(&runtime)?.into());
-    outcome.add(import::rows(settings)?.into());
-    outcome.add(peers::rows(&runtime, settings)?.into());
+    if settings.wants("appends") {
+        outcome.add(appends::rows(&runtime)?.into());
+    }
+    if settings.wants("shards") {
+        outcome.add(shards::rows(&runtime)?.into());
+    }
+    if settings.wants("reads") {
+        outcome.add(reads::rows(&runtime)?.into());
+    }
+    if settings.wants("retain") {
+        outcome.add(retain::rows(&runtime)?.into());
+    }
+    if settings.wants("import") {
+        outcome.add(import::rows(settings)?.into());
+    }
+    if settings.wants("peers") {
+        outcome.add(peers::rows(&runtime, settings)?.into());
+    }
     Ok(outcome)
-}
-
-/// Two sides that took turns, so that a disk or a machine that is slower for a while hits both: what each made in a
-/// second, by round.
-struct Turns(Vec<(f64, f64)>);
-
-/// Many short rounds: whoever else uses the machine disturbs some of them, and the median is of those that ran through.
-/// Odd, so that it is one of them.
-const ROUNDS: usize = 101;
-
-impl Turns {
-    fn take(
-        ours: impl FnMut() -> Result<f64, Failure>,
-        theirs: impl FnMut() -> Result<f64, Failure>,
-    ) -> Result<Self, Failure> {
-        Self::of(ROUNDS, ours, theirs)
-    }
-
-    /// So many rounds, after one that does not count.
-    fn of(
-        count: usize,
-        mut ours: impl FnMut() -> Result<f64, Failure>,
-        mut theirs: impl FnMut() -> Result<f64, Failure>,
-    ) -> Result<Self, Failure> {
-        let mut rounds = Vec::with_capacity(count);
-        for round in 0..=count {
-            let both = (ours()?, theirs()?);
-            if round > 0 {
-                rounds.push(both);
-            }
-        }
-        Ok(Self(rounds))
-    }
-
-    /// What ours makes in the time in which theirs makes one.
-    fn rate(&self) -> Ratio {
-        Ratio::of(self.0.iter().map(|(ours, theirs)| ours / theirs))
-    }
-
-    /// How much longer ours takes.
-    fn time(&self) -> Ratio {
-        Ratio::of(self.0.iter().map(|(ours, theirs)| theirs / ours))
-    }
-
-    /// The medians, as a text.
-    fn rates(&self) -> String {
-        let (ours, theirs) = self.medians();
-        format!("{ours:.0} against {theirs:.0}/s")
-    }
-
-    /// The median times of one, as a text.
-    fn micros(&self) -> String {
-        let (ours, theirs) = self.medians();
-        format!("{:.1} against {:.1} µs", 1e6 / ours, 1e6 / theirs)
-    }
-
-    fn medians(&self) -> (f64, f64) {
-        let ours = median(self.0.iter().map(|(ours, _)| *ours));
-        let theirs = median(self.0.iter().map(|(_, theirs)| *theirs));
-        (ours, theirs)
-    }
-}
-
-/// How many there were in a second.
-fn per_second(count: u64, took: Duration) -> f64 {
-    count as f64 / took.as_secs_f64().max(1e-9)
-}
-
-/// Does something so many times, and says how often that is in a second.
-fn timed(times: u64, mut what: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
-    let started = Instant::now();
-    for _ in 0..times {
-        what()?;
-    }
-    Ok(per_second(times, started.elapsed()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_round_does_not_count_and_rates_and_times_are_inverse() {
-        let mut calls = 0.0;
-        let ours = || {
-            calls += 1.0;
-            Ok(if calls == 1.0 { 1e9 } else { 30.0 })
-        };
-        let Ok(turns) = Turns::take(ours, || Ok(10.0)) else {
-            return assert_eq!("turns", "failed");
-        };
-        assert_eq!(turns.0.len(), ROUNDS);
-        assert!((turns.rate().max - 3.0).abs() < 1e-9);
-        assert!((turns.time().median - 1.0 / 3.0).abs() < 1e-9);
-        assert_eq!(turns.rates(), "30 against 10/s");
-    }
 }

@@ -81,8 +81,7 @@ impl Peer for Evento {
     fn append(&mut self, writers: usize, each: u64) -> Result<Duration, Failure> {
         let store = self.store.clone();
         let append = move |place| append(store.clone(), place);
-        self.writers
-            .as_tasks(&self.runtime, writers, each, append)
+        self.writers.as_tasks(&self.runtime, writers, each, append)
     }
 
     fn read(&mut self, times: u64) -> Result<Duration, Failure> {

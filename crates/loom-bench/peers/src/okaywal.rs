@@ -42,7 +42,10 @@ impl LogManager for Nothing {
 
 impl Peer for OkayWal {
     fn setting(&self) -> (bool, &'static str) {
-        (true, "commit syncs, several entries at once (lib.rs, log_file.rs)")
+        (
+            true,
+            "commit syncs, several entries at once (lib.rs, log_file.rs)",
+        )
     }
 
     fn append(&mut self, writers: usize, each: u64) -> Result<Duration, Failure> {
@@ -53,9 +56,5 @@ impl Peer for OkayWal {
             entry.commit()?;
             Ok(())
         })
-    }
-
-    fn read(&mut self, _: u64) -> Result<Duration, Failure> {
-        Err("it has no index to read by".into())
     }
 }

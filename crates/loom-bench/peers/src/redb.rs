@@ -41,7 +41,10 @@ fn append(database: &Database, place: Place) -> Result<(), Failure> {
 
 impl Peer for Redb {
     fn setting(&self) -> (bool, &'static str) {
-        (true, "Durability::Immediate, its default: synced at commit (transactions.rs)")
+        (
+            true,
+            "Durability::Immediate, its default: synced at commit (transactions.rs)",
+        )
     }
 
     fn append(&mut self, writers: usize, each: u64) -> Result<Duration, Failure> {

@@ -74,8 +74,7 @@ impl Peer for SierraDb {
     fn append(&mut self, writers: usize, each: u64) -> Result<Duration, Failure> {
         let database = self.database.clone();
         let append = move |place| append(database.clone(), place);
-        self.writers
-            .as_tasks(&self.runtime, writers, each, append)
+        self.writers.as_tasks(&self.runtime, writers, each, append)
     }
 
     fn read(&mut self, times: u64) -> Result<Duration, Failure> {

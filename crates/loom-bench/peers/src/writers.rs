@@ -8,6 +8,9 @@ use tokio::runtime::Runtime;
 
 use crate::{Failure, LOG};
 
+/// Of a pool, on PostgreSQL: one for each writer.
+pub const CONNECTIONS: u32 = 64;
+
 /// Where a writer is: which log, and the sequence of the next event.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
@@ -133,7 +136,10 @@ pub fn runtime() -> Result<Runtime, Failure> {
 }
 
 /// Does something so many times.
-pub fn timed(times: u64, mut what: impl FnMut() -> Result<(), Failure>) -> Result<Duration, Failure> {
+pub fn timed(
+    times: u64,
+    mut what: impl FnMut() -> Result<(), Failure>,
+) -> Result<Duration, Failure> {
     let started = Instant::now();
     for _ in 0..times {
         what()?;

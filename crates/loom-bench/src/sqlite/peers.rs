@@ -2,9 +2,9 @@
 
 use tokio::runtime::Runtime;
 
-use super::peer::Peer;
 use super::writers::{Fixture, Writers};
 use super::{SUITE, Turns, per_second, reads};
+use crate::peer::Peer;
 use crate::report::{Row, Target};
 use crate::{Failure, Settings};
 
@@ -66,13 +66,24 @@ const PEERS: &[Known] = &[
         appends: 3.0,
         reads: Some(20),
     },
+    Known {
+        name: "duroxide-provider",
+        what: "duroxide, its SQLite provider alone, one call each",
+        each: 10,
+        appends: 12.0,
+        reads: Some(20),
+    },
+    Known {
+        name: "duroxide",
+        what: "duroxide, 64 orchestrations of one activity after another, two events each",
+        each: 10,
+        appends: 12.0,
+        reads: None,
+    },
 ];
 
 pub(super) fn rows(runtime: &Runtime, settings: &Settings) -> Result<Vec<Row>, Failure> {
-    let Some(program) = &settings.peers else {
-        eprintln!(
-            "SKIPPED: the peers: build crates/loom-bench/peers and name its program with --peers"
-        );
+    let Some(program) = settings.peers_program("SQLite") else {
         return Ok(Vec::new());
     };
     let fixture = runtime.block_on(Fixture::create())?;
@@ -83,8 +94,7 @@ pub(super) fn rows(runtime: &Runtime, settings: &Settings) -> Result<Vec<Row>, F
         let folder = fixture.folder().join(known.name);
         std::fs::create_dir(&folder)?;
         let mut peer = Peer::start(program, known.name, &folder)?;
-        let apart = if peer.syncs { "" } else { " (does NOT sync)" };
-        let against = format!("{}{apart}", known.what);
+        let against = peer.named(known.what);
         let rows = if peer.syncs {
             &mut synced
         } else {

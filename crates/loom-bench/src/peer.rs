@@ -1,8 +1,9 @@
-//! A program with something else that stores events: one process for each.
+//! A program with something else that stores events or runs graphs: one process for each.
 //!
 //! Several bring their own SQLite, and only one can be linked into a program. What the two say to each other stands in
 //! the README of `peers`.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,21 +11,28 @@ use std::time::Duration;
 
 use crate::Failure;
 
-pub(super) struct Peer {
+pub(crate) struct Peer {
     process: Child,
     questions: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
     /// Whether it syncs before it acknowledges.
-    pub(super) syncs: bool,
+    pub(crate) syncs: bool,
     /// What is set, and where its source says so.
-    pub(super) setting: String,
+    pub(crate) setting: String,
 }
 
 impl Peer {
-    pub(super) fn start(program: &Path, name: &str, folder: &Path) -> Result<Self, Failure> {
+    /// At a place: an empty folder, or the URL of an empty database.
+    pub(crate) fn start(
+        program: &Path,
+        name: &str,
+        place: impl AsRef<OsStr>,
+    ) -> Result<Self, Failure> {
         let mut process = Command::new(program)
             .arg(name)
-            .arg(folder)
+            .arg(place)
+            // Its output is its answers; duroxide writes its log there too.
+            .env("RUST_LOG", "off")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -47,13 +55,24 @@ impl Peer {
     }
 
     /// How long it took so many writers to append so many events each.
-    pub(super) fn append(&mut self, writers: usize, each: u64) -> Result<Duration, Failure> {
+    pub(crate) fn append(&mut self, writers: usize, each: u64) -> Result<Duration, Failure> {
         self.ask(&format!("append {writers} {each}"))
     }
 
     /// How long it took to read an execution of 100 events so many times.
-    pub(super) fn read(&mut self, times: u64) -> Result<Duration, Failure> {
+    pub(crate) fn read(&mut self, times: u64) -> Result<Duration, Failure> {
         self.ask(&format!("read {times}"))
+    }
+
+    /// How long it took to make, run and drop a graph of so many nodes that do nothing.
+    pub(crate) fn graph(&mut self, nodes: usize) -> Result<Duration, Failure> {
+        self.ask(&format!("graph {nodes}"))
+    }
+
+    /// What it is called in a row: one that does not sync says so.
+    pub(crate) fn named(&self, what: &str) -> String {
+        let apart = if self.syncs { "" } else { " (does NOT sync)" };
+        format!("{what}{apart}")
     }
 
     fn ask(&mut self, question: &str) -> Result<Duration, Failure> {
