@@ -159,7 +159,7 @@ fn answer(answer: Result<(), StoreErrorKind>) -> Answer {
 #[cfg(test)]
 mod tests {
     use loom_spi::{BranchRegistry as _, Children};
-    use loom_test_postgres::{available, server, unique_name};
+    use loom_test_postgres::{server, unique_name};
 
     use super::*;
     use crate::{Location, Options, PostgresStore};
@@ -204,10 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn of_branches_recorded_together_each_has_an_answer_of_its_own() {
-        if !available() {
-            return;
-        }
-        let server = server();
+        let Some(server) = server() else { return };
         let store = store(&server).await;
         let record = |child: &str, label: &str| {
             store.record_lineage(RecordLineage::new(
@@ -248,10 +245,7 @@ mod tests {
 
     #[test]
     fn when_the_runtime_ends_nobody_goes_on_waiting() {
-        if !available() {
-            return;
-        }
-        let server = server();
+        let Some(server) = server() else { return };
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let store = runtime.block_on(store(&server));
         drop(runtime);
