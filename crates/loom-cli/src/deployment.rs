@@ -108,6 +108,14 @@ impl Deployment {
         self.config.file(shard.get())
     }
 
+    /// Where a shard is, for people: its file, or the url of its server.
+    pub(crate) fn place(&self, shard: ShardId) -> Option<String> {
+        match self.file(shard) {
+            Some(file) => Some(file.display().to_string()),
+            None => Some(self.config.shards.get(&shard.get())?.to_string()),
+        }
+    }
+
     /// Brings the files up to date and closes them.
     pub(crate) async fn close(self) -> Result<(), Failure> {
         let closed = join_all(self.shards().await.values().map(|store| store.close())).await;

@@ -120,6 +120,15 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", count(number))
 }
 
+/// As a shell wants it typed: quoted where it has to be.
+pub(crate) fn typed(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
 /// A duration in its largest unit, rounded up: `3 days`, `20 minutes`.
 pub(crate) fn duration(duration: Duration) -> String {
     let seconds = duration.as_millis().div_ceil(1000).max(1);

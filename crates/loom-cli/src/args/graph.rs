@@ -11,6 +11,22 @@ pub(crate) enum GraphCommand {
     Run(GraphRun),
     /// Show the branches of a past run, and what became of them
     Show(GraphShow),
+    /// End a run that no process works on any more, and everything that descends from it, so that it is never resumed
+    Cancel(GraphCancel),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GraphCancel {
+    /// The id of the run
+    #[arg(value_name = "ID")]
+    pub(crate) id: ExecutionId,
+    /// Why, for its logs
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "cancelled by `loom graph cancel`"
+    )]
+    pub(crate) reason: String,
 }
 
 #[derive(Debug, Args)]

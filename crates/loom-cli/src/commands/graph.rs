@@ -1,5 +1,7 @@
 //! `loom graph`.
 
+mod cancel;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,7 +21,7 @@ use crate::failure::Failure;
 use crate::graph::{
     self, Definition, Drawn, GraphFile, NodeLog, NodeState, Picture, Run, View, recorded_graph,
 };
-use crate::output::{Output, Table, Tone, counted, printable, write_stdout};
+use crate::output::{Output, Table, Tone, counted, printable, typed, write_stdout};
 use crate::plan::replace;
 
 /// Nodes in flight where nobody says how many.
@@ -49,6 +51,9 @@ struct NodeReport {
     message: Option<String>,
     shard: Option<u16>,
     file: Option<String>,
+    /// The file, or the url of the server.
+    #[serde(skip)]
+    place: Option<String>,
     #[serde(skip)]
     leaf: bool,
 }
@@ -56,6 +61,7 @@ struct NodeReport {
 /// Refuses a bad graph file before any shard is opened.
 pub(super) fn check(command: &GraphCommand, json: bool) -> Result<(), Failure> {
     match command {
+        GraphCommand::Cancel(_) => Ok(()),
         GraphCommand::Run(args) => GraphFile::load(&args.file).map(drop),
         GraphCommand::Show(args) => {
             let stdout = [&args.dot, &args.svg]
@@ -82,6 +88,7 @@ pub(super) async fn run(
     match command {
         GraphCommand::Run(args) => run_graph(args, global, deployment, output).await,
         GraphCommand::Show(args) => show(args, global, deployment, output).await,
+        GraphCommand::Cancel(args) => cancel::run(args, deployment, output).await,
     }
 }
 
@@ -229,6 +236,7 @@ async fn look(
             file: shard
                 .and_then(|shard| deployment.file(shard))
                 .map(|file| file.display().to_string()),
+            place: shard.and_then(|shard| deployment.place(shard)),
             leaf: !waited_for.contains(&node.key),
         });
     }
@@ -241,11 +249,12 @@ async fn look(
         }
     }
     let config = match &global.config {
-        Some(config) => format!(" --config {}", config.display()),
+        Some(config) => format!(" --config {}", typed(&config.display().to_string())),
         None => String::new(),
     };
     // As it was called, so that the line can be typed again.
     let program = std::env::args().next().unwrap_or_else(|| "loom".to_owned());
+    let program = typed(&program);
     Ok(Report {
         id: id.to_string(),
         outcome: graph.state,
@@ -363,7 +372,7 @@ impl Report {
                 node.last_execution.clone(),
                 node.shard
                     .map_or_else(|| "-".to_owned(), |shard| shard.to_string()),
-                node.file.clone().unwrap_or_else(|| "-".to_owned()),
+                node.place.clone().unwrap_or_else(|| "-".to_owned()),
             ]);
         }
         text.push_str(&table.render(output));
@@ -382,7 +391,8 @@ impl Report {
         if let Some(node) = self.nodes.iter().find(|node| node.shard.is_some()) {
             let hint = format!(
                 "each is a log of its own: {} {}",
-                self.command, node.last_execution
+                self.command,
+                typed(&node.last_execution)
             );
             let _ = writeln!(text, "\n{}", output.paint(Tone::Quiet, &hint));
         }

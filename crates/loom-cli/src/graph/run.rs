@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom_graph_executor::{
-    GraphEvent, GraphNode, GraphOptions, GraphOutcome, NodeOutcome, TokioTimer, execute_graph,
+    CancelReport, GraphEvent, GraphNode, GraphOptions, GraphOutcome, NodeOutcome, TokioTimer,
+    cancel_tree, execute_graph,
 };
 use loom_journal::{ExecutionJournal, IdempotencyKey, JournalError, JournalOptions};
 use loom_spi::{
@@ -151,6 +152,25 @@ pub(crate) async fn run(
         give_up(&journal).await;
     }
     run
+}
+
+/// Ends the run and all that descends from it, but for what other processes run.
+pub(crate) async fn cancel(
+    store: Arc<dyn EventStore>,
+    id: &ExecutionId,
+    reason: &str,
+    lease: Option<Duration>,
+) -> Result<CancelReport, Failure> {
+    let Some(registry) = store.capabilities().branches else {
+        return Err(Failure::failed(
+            "the store keeps no lineage: no graph ran on it",
+        ));
+    };
+    // It knows no flow, and needs none to end what nobody runs.
+    let worker = LocalWorkerRuntime::builder(Arc::clone(&store))
+        .journal_options(journal_options(lease))
+        .build();
+    Ok(cancel_tree(&[&worker], registry, id, reason, &TokioTimer).await?)
 }
 
 /// Whether somebody else has a node now. Then they may have the whole graph.
