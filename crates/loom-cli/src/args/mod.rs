@@ -17,7 +17,7 @@ pub(crate) use self::deployment::{
     Abandon, AddShard, Consent, Drain, Move, Publish, Rebalance, Repair, Resolve, Revert, Settle,
     ShardCommand,
 };
-pub(crate) use self::graph::{GraphCommand, GraphRun, GraphShow, Runtime};
+pub(crate) use self::graph::{GraphCancel, GraphCommand, GraphRun, GraphShow, Runtime};
 pub(crate) use self::worker::{WorkerCommand, WorkerRun};
 use crate::config::FILE_NAME;
 use crate::plan::PlanCommand;

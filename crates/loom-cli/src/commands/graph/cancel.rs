@@ -60,15 +60,12 @@ pub(super) async fn run(
 }
 
 fn refusal(execution: &ExecutionId, error: DispatchError) -> Failure {
-    let leased = matches!(error, DispatchError::Leased { .. });
-    let failure = Failure::from(error).context(format_args!("`{execution}` was not ended"));
-    if leased {
-        failure.with_help(
+    if let DispatchError::Leased { .. } = error {
+        return Failure::refused(format!("`{execution}` was not ended: {error}")).with_help(
             "end the process that runs it, with Ctrl-C say, or wait until its lease has lapsed; then cancel again",
-        )
-    } else {
-        failure
+        );
     }
+    Failure::from(error).context(format_args!("`{execution}` was not ended"))
 }
 
 impl Report {
