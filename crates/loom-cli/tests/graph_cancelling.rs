@@ -78,5 +78,6 @@ fn a_run_that_another_process_works_on_is_left_to_it() {
     let said = fs::read_to_string(bench.path("said")).unwrap();
     assert_eq!(bench.read("code").trim(), "3", "{said}");
     assert!(said.contains("end the process that runs it"), "{said}");
+    assert!(!said.contains("g/a") && !said.contains("g/b"), "{said}");
     assert_eq!(states(&bench), ["completed", "completed", "completed"]);
 }

@@ -10,7 +10,6 @@ mod support;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use loom_test_postgres::{Cluster, Settings, available};
@@ -182,6 +181,7 @@ fn moves_under_load(bench: &Bench, to: &str) {
     while kills < 3 && bench.kill_when(&drain, |line| !line.contains(" 0 moved")) {
         kills += 1;
     }
+    assert!(kills > 0, "no mover was killed");
     let imported = importing.wait_with_output().unwrap();
     let said = String::from_utf8(imported.stderr).unwrap();
     assert!(imported.status.success(), "{said}");
@@ -213,12 +213,7 @@ fn executions_move_from_server_to_server_while_movers_are_killed_and_others_writ
     moves_under_load(&bench, &url(&second, "loom:hunter2", "b"));
     // What retired logs leave is removed in the background, by whichever process comes by.
     let left = "SELECT count(*) FROM a.garbage";
-    let patience = Instant::now();
     while first.execute("events", left).unwrap().trim() != "0" {
-        assert!(
-            patience.elapsed() < Duration::from_secs(60),
-            "it is not removed"
-        );
         bench.ok(&["shard", "ls"]);
         thread::yield_now();
     }

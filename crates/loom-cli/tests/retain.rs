@@ -78,6 +78,9 @@ fn a_family_goes_as_a_whole_or_stays() {
             ("p5", true, 5),
             ("p5-a", true, 5),
             ("p5-a-a-open", false, 5),
+            // What counts is when it ended, not when it began.
+            ("alone-ended-lately", false, 5),
+            ("alone-ended-lately", true, recent),
         ]),
     );
     bench.ok(&["import", "events.jsonl"]);

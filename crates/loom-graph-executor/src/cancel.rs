@@ -32,7 +32,8 @@ pub struct CancelReport {
     /// of the dispatchers runs: nobody can tell then whether they run elsewhere.
     pub not_running: Vec<ExecutionId>,
     /// They could not be asked, or run at a worker that is none of the dispatchers
-    /// ([`Leased`](DispatchError::Leased)). Calling again may reach them, there or when that worker is gone.
+    /// ([`Leased`](DispatchError::Leased)): then nothing that descends from them was touched either. Calling again may reach
+    /// them, there or when that worker is gone.
     pub failed: Vec<(ExecutionId, DispatchError)>,
 }
 
@@ -112,6 +113,14 @@ enum Found {
     Failed(DispatchError),
 }
 
+/// Whether another worker runs it.
+fn is_elsewhere(found: &Found) -> bool {
+    matches!(
+        found,
+        Found::Failed(DispatchError::Leased { .. } | DispatchError::TakenOver { .. })
+    )
+}
+
 type Look<'a> = Pin<Box<dyn Future<Output = (ExecutionId, Found)> + Send + 'a>>;
 
 async fn cancel<R>(
@@ -145,9 +154,14 @@ where
             asked.push(ask(id));
         }
         if let Some((id, found)) = asked.next().await {
-            waiting.extend(new_children(registry, &id, &mut seen).await?);
-            if id != *root {
-                parents.push(id.clone());
+            if is_elsewhere(&found) {
+                // Its branches are that worker's too, also those that nobody is at just now.
+                parents.retain(|parent| *parent != id);
+            } else {
+                waiting.extend(new_children(registry, &id, &mut seen).await?);
+                if id != *root {
+                    parents.push(id.clone());
+                }
             }
             match found {
                 Found::Ended => report.ended.push(id),

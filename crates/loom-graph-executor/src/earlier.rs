@@ -3,7 +3,11 @@
 use std::collections::{HashSet, VecDeque};
 
 use ahash::RandomState;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use loom_spi::{BranchRegistry, Children, EventStore, ExecutionId, Head, StoreError};
+
+/// Logs that are looked at at the same time.
+const AT_ONCE: usize = 64;
 
 /// Nodes that an earlier run began. They come first, and until they have settled nothing else is begun: one of them may
 /// have failed, and then nothing else is to run.
@@ -71,18 +75,18 @@ pub(crate) async fn ended<R: BranchRegistry + ?Sized>(
     parent: &ExecutionId,
 ) -> Result<HashSet<ExecutionId, RandomState>, StoreError> {
     let children = registry.children(Children::new(parent.clone())).await?;
+    let children = children.into_iter().map(|branch| branch.child);
+    let Some(logs) = logs else {
+        return Ok(children.collect());
+    };
+    let looked_at = stream::iter(children).map(|child| async move {
+        let head = logs.head(Head::new(child.clone())).await?;
+        Ok::<_, StoreError>(head.is_some_and(|head| head.is_closed()).then_some(child))
+    });
+    let mut looked_at = looked_at.buffer_unordered(AT_ONCE);
     let mut ended = HashSet::default();
-    for child in children.into_iter().map(|branch| branch.child) {
-        let may_have_ended = match logs {
-            Some(logs) => {
-                let head = logs.head(Head::new(child.clone())).await?;
-                head.is_some_and(|head| head.is_closed())
-            }
-            None => true,
-        };
-        if may_have_ended {
-            ended.insert(child);
-        }
+    while let Some(child) = looked_at.try_next().await? {
+        ended.extend(child);
     }
     Ok(ended)
 }

@@ -26,7 +26,8 @@ pub enum OnFailure {
     ///
     /// A graph that is resumed learns first how the branches ended that an earlier run began, and begins nothing new before: so
     /// one that had failed then keeps from running what that run had not begun. With
-    /// [`with_logs`](GraphOptions::with_logs) it looks which of them have ended; without, it waits for all of them.
+    /// [`with_logs`](GraphOptions::with_logs) it looks which of them have ended; without, it waits for all of them. If the
+    /// registry or a log cannot be looked up then, every node is [`NotBegun`](crate::NodeOutcome::NotBegun) and says why.
     FailFast,
 }
 

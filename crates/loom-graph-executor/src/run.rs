@@ -67,11 +67,6 @@ enum Phase {
     Settled(NodeOutcome),
 }
 
-const _: () = {
-    assert!(size_of::<Node>() == size_of::<GraphNode>());
-    assert!(size_of::<Node>() == size_of::<NodeResult>());
-};
-
 impl Node {
     fn last_execution(&self) -> ExecutionId {
         attempt_id(&self.execution, self.closed + 1)
@@ -512,5 +507,18 @@ fn hand_branches(path: &str, branches: &[NodeResult], outputs: &mut Vec<Upstream
             outputs.push(upstream.with_execution(branch.last_execution()));
             hand_branches(&path, &branch.branches, outputs);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where they differ, graphs run all the same, and copy their nodes twice.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn nodes_and_results_lie_in_the_same_memory() {
+        assert_eq!(size_of::<Node>(), size_of::<GraphNode>());
+        assert_eq!(size_of::<Node>(), size_of::<NodeResult>());
     }
 }

@@ -25,7 +25,8 @@ pub enum DormantEnd {
 /// The fence is taken first, with a lease and never from a worker whose lease runs. So of this and a worker that goes on
 /// with the execution at the same moment one comes first: either that worker finds the log closed, or this is told who
 /// runs it, or that the execution was taken over. The holder that `options` name should be no worker's: a lease does not
-/// keep out its own holder.
+/// keep out its own holder. Without a lease in `options` nobody's lease is looked at: the execution is taken from whoever runs it,
+/// as opening it would.
 ///
 /// # Errors
 /// `Leased` when somebody runs it. `TakenOver` when somebody began to while this was asked. And as

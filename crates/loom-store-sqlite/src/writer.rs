@@ -9,7 +9,6 @@ mod statements;
 mod task;
 mod transaction;
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,7 @@ pub(crate) use self::task::Work;
 pub(crate) use self::transaction::LAST_LOG;
 pub(crate) use self::transaction::Transaction;
 
-use self::answer::Sleepers;
+use self::answer::WokenAtLast;
 use self::checkpoints::Checkpoints;
 use self::group::Groups;
 use self::pace::{Pace, receive_until};
@@ -165,16 +164,14 @@ fn serve(
     let mut closing = Vec::new();
     let mut pace = Pace::default();
     let mut expected = 0;
-    let mut sleepers: Option<Arc<Sleepers>> = None;
+    let mut sleepers: Option<WokenAtLast> = None;
     loop {
         let mut next = messages.try_recv();
         if matches!(next, Err(TryRecvError::Empty)) && expected > 0 {
             // Before it parks: being woken takes longer than a lone writer needs to come back.
             next = linger(messages, LINGER);
         }
-        if let Some(sleepers) = sleepers.take() {
-            sleepers.wake();
-        }
+        drop(sleepers.take());
         if matches!(next, Err(TryRecvError::Empty)) {
             next = rest(&mut groups, &mut pace, messages);
         }
@@ -207,11 +204,11 @@ fn serve(
         expected = answers.len() + messages.len();
         sleepers = answers.give();
         if checkpoints.are_due() {
-            sleepers.take().iter().for_each(|sleepers| sleepers.wake());
+            drop(sleepers.take());
             checkpoints.look(groups.connection());
         }
         if groups.has_garbage() && pace.is_due(Instant::now()) {
-            sleepers.take().iter().for_each(|sleepers| sleepers.wake());
+            drop(sleepers.take());
             remove_garbage(&mut groups, &mut pace);
         }
     }

@@ -6,6 +6,8 @@
 #[cfg(feature = "cloud-run")]
 mod admin_api;
 #[cfg(test)]
+mod claims;
+#[cfg(test)]
 #[cfg(feature = "cloud-run")]
 mod cloud_run;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use loom_sharded_store::PlanChangeError;
 
 use super::change::{consented, document, refusal, report, warn_unreached};
 use super::init::shard_file;
-use super::joining::{create, refuse_used};
+use super::joining::{agree, create, refuse_used};
 use crate::args::Rebalance;
 use crate::config::StoreUrl;
 use crate::deployment::Deployment;
@@ -84,6 +84,7 @@ async fn publish(
         }
     })?;
     warn_unreached(&published);
+    agree(deployment, new).await?;
     Ok(true)
 }
 

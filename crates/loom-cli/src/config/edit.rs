@@ -128,8 +128,18 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
+/// Keeps others from changing the deployment file until it is dropped. The folder is locked: the file is replaced.
+fn lock(config: &Config) -> Result<File, Failure> {
+    let folder = folder_of(&config.path);
+    let failed = |error| Failure::io("lock", folder, error);
+    let locked = File::open(folder).map_err(failed)?;
+    locked.lock().map_err(failed)?;
+    Ok(locked)
+}
+
 /// Adds shards to a deployment file in one step, leaving the rest of its text as it is.
 pub(crate) fn add_shards(config: &Config, new: &[(u16, StoreUrl)]) -> Result<Config, Failure> {
+    let _alone = lock(config)?;
     let source = Source::read(&config.path, "deployment file")?;
     let mut text = source.text().to_owned();
     if !text.ends_with('\n') {
@@ -166,6 +176,7 @@ pub(crate) fn remove_shard(config: &Config, shard: u16) -> Result<Config, Failur
     if expected.shards.remove(&shard).is_none() {
         return Ok(expected);
     }
+    let _alone = lock(config)?;
     let source = Source::read(&config.path, "deployment file")?;
     let changed = Source::new(&config.path, without(source.text(), shard));
     match Config::parse(&changed) {

@@ -42,6 +42,16 @@ enum State<T> {
 #[derive(Debug, Default)]
 pub(super) struct Sleepers(Mutex<VecDeque<Waker>>);
 
+/// The writer's own hand on those who sleep: they are woken when this is dropped, whatever the reason.
+#[derive(Debug, Default)]
+pub(super) struct WokenAtLast(pub(super) Arc<Sleepers>);
+
+impl Drop for WokenAtLast {
+    fn drop(&mut self) {
+        self.0.wake();
+    }
+}
+
 impl<T> Reply<T> {
     /// Whether nobody waits for the answer.
     pub(super) fn is_closed(&self) -> bool {
@@ -244,8 +254,9 @@ mod tests {
     #[test]
     fn nobody_depends_on_the_one_that_was_woken_first() {
         let (group, sleepers) = given_together();
+        let writer = WokenAtLast(Arc::clone(&sleepers));
         sleepers.wake_one();
-        sleepers.wake();
+        drop(writer);
         assert_eq!(who_is_woken(&group), [true; 3]);
     }
 }

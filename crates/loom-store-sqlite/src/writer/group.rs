@@ -1,13 +1,12 @@
 //! Group commit.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{mem, thread};
 
 use loom_spi::Limits;
 use rusqlite::{Connection, ErrorCode, Statement};
 
-use super::answer::Sleepers;
+use super::answer::WokenAtLast;
 use super::memory::Memory;
 use super::statements::Statements;
 use super::task::Task;
@@ -315,13 +314,14 @@ impl Answers<'_> {
     }
 
     /// Gives them, and returns those who have to be woken before anything else is waited for.
-    pub(super) fn give(self) -> Option<Arc<Sleepers>> {
-        let sleepers = (self.tasks.len() >= MANY).then(Arc::<Sleepers>::default);
+    pub(super) fn give(self) -> Option<WokenAtLast> {
+        let sleepers = (self.tasks.len() >= MANY).then(WokenAtLast::default);
         for task in self.tasks.drain(..) {
-            task.settle(self.fault.clone(), sleepers.as_ref());
+            let sleepers = sleepers.as_ref().map(|sleepers| &sleepers.0);
+            task.settle(self.fault.clone(), sleepers);
         }
         if let Some(sleepers) = &sleepers {
-            sleepers.wake_one();
+            sleepers.0.wake_one();
         }
         sleepers
     }

@@ -94,6 +94,36 @@ async fn a_store_that_nobody_writes_to_gives_space_back_by_itself_and_keeps_some
 }
 
 #[tokio::test]
+async fn what_a_deleted_log_was_on_is_removed_by_the_store_itself_whether_others_write_or_not() {
+    for others_write in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shard.db");
+        let options = Options::new().with_idle_vacuum(None);
+        let store = SqliteStore::create(&path, options).await.unwrap();
+        let append = Append::new(id(0), 0, vec![NewEvent::new("step", "payload"); 600]);
+        store.append(append).await.unwrap();
+        let looker = Connection::open(&path).unwrap();
+        let left = |table: &str| -> i64 {
+            let sql = format!("SELECT count(*) FROM {table}");
+            looker.query_row(&sql, [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!((left("garbage"), left("events")), (0, 600));
+        store.delete(Delete::new(id(0))).await.unwrap();
+        let mut written = 0;
+        // Nothing asks for it; a test that waits forever is ended from outside.
+        while left("garbage") > 0 {
+            if others_write {
+                let append = Append::new(id(1), written, vec![NewEvent::new("step", "")]);
+                store.append(append).await.unwrap();
+                written += 1;
+            }
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(left("events"), i64::try_from(written).unwrap());
+    }
+}
+
+#[tokio::test]
 async fn a_store_that_was_told_not_to_gives_back_nothing_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shard.db");

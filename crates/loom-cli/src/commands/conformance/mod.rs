@@ -4,11 +4,14 @@ mod scratch;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::thread;
 
 use loom_conformance::{Case, CaseReport, Matrix, Outcome, StoreFactory, cases, run_cases};
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use self::scratch::Scratch;
+use super::graph::interrupted;
 use crate::args::Conformance;
 use crate::config::StoreUrl;
 use crate::failure::Failure;
@@ -57,13 +60,19 @@ pub(super) async fn run(args: &Conformance, output: Output) -> Result<(), Failur
     let scratch = Arc::new(Scratch::beside(&url)?);
     // What is wrong with the place itself is said once, and not by every case.
     scratch.check().await?;
-    let reports = {
-        let (mode, factory) = (args.progress, Arc::clone(&scratch));
-        tokio::task::spawn_blocking(move || all(mode, factory, &wanted)).await
+    let (tell, reports) = oneshot::channel();
+    let (mode, factory) = (args.progress, Arc::clone(&scratch));
+    // Not of the runtime, which would wait for it when the command is interrupted.
+    let suite = thread::Builder::new().spawn(move || tell.send(all(mode, factory, &wanted)));
+    suite.map_err(|error| Failure::failed("a thread cannot be started").with_cause(error))?;
+    let reports = tokio::select! {
+        reports = reports => reports.map_err(|_| Failure::failed("the suite ended early"))?,
+        interrupted = interrupted() => {
+            scratch.remove().await?;
+            return Err(interrupted.err().unwrap_or_else(|| Failure::failed("interrupted")));
+        }
     };
-    let reports =
-        reports.map_err(|error| Failure::failed(format!("the suite ended early: {error}")))?;
-    scratch.remove()?;
+    scratch.remove().await?;
     let report = Report::of(&url, &reports);
     output.print(&report, |output| report.text(output))?;
     match report.failed {

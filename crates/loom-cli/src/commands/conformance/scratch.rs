@@ -1,5 +1,6 @@
 //! Stores beside the one that is asked about: same disk or same database, nothing of it is touched.
 
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use loom_conformance::{Effort, Need, StoreFactory, Subject};
-use loom_spi::{BoxError, EventStore, ExecutionId, Timestamp};
-use loom_store_postgres::PostgresStore;
+use loom_spi::{BoxError, EventStore, ExecutionId, StoreError, Timestamp};
+use loom_store_postgres::{OpenFailure, PostgresStore};
 use loom_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 
@@ -80,13 +81,23 @@ impl Scratch {
         Ok(())
     }
 
-    /// Removes what the cases have left.
-    pub(super) fn remove(&self) -> Result<(), Failure> {
-        let Place::Folder(folder) = &self.place else {
-            return Ok(());
-        };
-        std::fs::remove_dir_all(folder.path())
-            .map_err(|error| Failure::io("remove", folder.path(), error))
+    /// Removes what the cases have left: the folder, or schemas that a case did not come to remove.
+    pub(super) async fn remove(&self) -> Result<(), Failure> {
+        match &self.place {
+            Place::Folder(folder) => std::fs::remove_dir_all(folder.path())
+                .map_err(|error| Failure::io("remove", folder.path(), error)),
+            Place::Database(url) => {
+                for number in 0..self.count.load(Ordering::Relaxed) {
+                    let place = self.named(url, number).map_err(Failure::usage)?.location();
+                    let removed = PostgresStore::remove(&place, Ahead::default().postgres()).await;
+                    match removed {
+                        Err(error) if !is_missing(&error) => return Err(error.into()),
+                        _ => {}
+                    }
+                }
+                Ok(())
+            }
+        }
     }
 
     fn file(&self, folder: &TempDir) -> PathBuf {
@@ -96,9 +107,17 @@ impl Scratch {
 
     /// A schema that nobody else has.
     fn schema(&self, url: &PostgresUrl) -> Result<PostgresUrl, String> {
-        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        self.named(url, self.count.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn named(&self, url: &PostgresUrl, number: u64) -> Result<PostgresUrl, String> {
         url.in_schema(&format!("loom_scratch_{}_{number}", self.name))
     }
+}
+
+fn is_missing(error: &StoreError) -> bool {
+    let failure = error.source().and_then(|source| source.downcast_ref());
+    matches!(failure, Some(OpenFailure::Missing { .. }))
 }
 
 #[async_trait]
