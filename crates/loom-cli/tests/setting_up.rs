@@ -101,7 +101,11 @@ fn a_rebalance_that_was_interrupted_after_it_had_named_its_shard_is_run_again_as
     bench.ok(&["shard", "add", "sqlite:disk3/c.db"]);
     bench
         .run(&grow("sqlite:elsewhere.db"))
-        .refused(2, &["--add-url is given 1 times", "0 joining shards"]);
+        .refused(2, &["there is none of those", "1 is given"]);
+    bench
+        .run(&[&grow("sqlite:e.db")[..], &["--add-url", "sqlite:e.db"]].concat())
+        .refused(2, &["`sqlite:e.db` twice"]);
+    assert!(!bench.path("e.db").exists());
     bench.ok(&grow("sqlite:disk3/c.db"));
     assert_eq!(bench.json(&["status"])["epoch"], 2);
 
@@ -112,6 +116,10 @@ fn a_rebalance_that_was_interrupted_after_it_had_named_its_shard_is_run_again_as
         &["1 url of --add-url is not named", "no further shard joins"],
     );
     assert!(!bench.path("elsewhere.db").exists());
+    bench.ok(&["drain", "--live", "--until-settled"]);
+    // Nor does it matter how long ago that was.
+    let again = bench.ok(&grow("sqlite:disk3/c.db"));
+    assert!(again.contains("nothing to do"), "{again}");
 }
 
 #[test]

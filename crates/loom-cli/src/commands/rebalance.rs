@@ -139,20 +139,37 @@ fn new_urls(
     mut given: Vec<StoreUrl>,
 ) -> Result<Vec<(u16, StoreUrl)>, Failure> {
     let config = &deployment.config;
-    let times = given.len();
-    let mut unknown = Vec::new();
-    for shard in joining.iter().map(|shard| shard.get()) {
-        match config.shards.get(&shard) {
-            // An earlier run was interrupted after it had named the shard.
-            Some(named) => given.retain(|url| url != named),
-            None => unknown.push(shard),
-        }
+    if let Some(twice) = (1..)
+        .zip(&given)
+        .find(|(at, url)| given[*at..].contains(*url))
+    {
+        return Err(Failure::usage(format!(
+            "--add-url names `{}` twice",
+            twice.1
+        )));
     }
+    let times = given.len();
+    // An earlier run named them, whether it was interrupted or not.
+    given.retain(|url| !config.shards.values().any(|named| named == url));
+    let unknown: Vec<u16> = joining
+        .iter()
+        .map(|shard| shard.get())
+        .filter(|shard| !config.shards.contains_key(shard))
+        .collect();
     if given.len() != unknown.len() && times > 0 {
         return Err(Failure::usage(format!(
-            "--add-url is given {times} times: expected one for each of the {} that `{}` does not name yet",
-            counted(unknown.len() as u64, "joining shard"),
-            config.path.display()
+            "--add-url: expected a url for each joining shard that `{}` does not name yet, and there {} of those; {} given that it does not name",
+            config.path.display(),
+            match unknown.len() {
+                0 => "is none".to_owned(),
+                1 => "is 1".to_owned(),
+                many => format!("are {many}"),
+            },
+            match given.len() {
+                0 => "none is".to_owned(),
+                1 => "1 is".to_owned(),
+                many => format!("{many} are"),
+            }
         )));
     }
     if !given.is_empty() {
