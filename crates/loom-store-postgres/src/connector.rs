@@ -113,7 +113,7 @@ impl Connector {
             .map_err(|error| self.not_opened(&error))
     }
 
-    fn verify(&self, found: Found) -> Result<(), Failure> {
+    pub(crate) fn verify(&self, found: Found) -> Result<(), Failure> {
         let wrong_shard = |found: Option<&ShardIdentity>| match self.identity() {
             Some(expected) if found != Some(expected) => {
                 Some(Failure::Refused(StoreErrorKind::WrongShard {

@@ -6,8 +6,8 @@ use tokio_postgres::{Client, Error};
 
 use crate::connector::{Connector, quoted};
 use crate::failure::Failure;
-use crate::migrations::{Found, check_version, lock_of, look};
-use crate::{Location, OpenFailure, Options, PostgresStore};
+use crate::migrations::lock_of;
+use crate::{Location, Options, PostgresStore};
 
 /// Everything that the migrations made. A table goes with its indexes.
 const DROP: &str = "
@@ -23,7 +23,8 @@ impl PostgresStore {
     /// errors.
     ///
     /// # Errors
-    /// Of [`Operation::Open`], as those of [`open`](Self::open). Nothing is removed then.
+    /// Of [`Operation::Open`], as those of [`open`](Self::open): `WrongShard`, too, when `options` state another identity. Nothing is removed
+    /// then.
     ///
     /// # Cancel safety
     /// All is removed, or nothing. A dropped call may still do it.
@@ -36,6 +37,9 @@ impl PostgresStore {
 
 async fn removed(location: &Location, options: &Options) -> Result<(), Failure> {
     let connector = Connector::new(location, options)?;
+    if let Some(expected) = &options.identity {
+        connector.know_identity(expected.clone());
+    }
     let mut client = connector.connect().await?;
     let mut tries = 0;
     while !tables_dropped(&connector, &mut client, tries == TRIES).await? {
@@ -52,31 +56,15 @@ async fn tables_dropped(
     client: &mut Client,
     last: bool,
 ) -> Result<bool, Failure> {
-    let location = connector.location();
     let failed = |error: Error| connector.not_opened(&error);
     let transaction = client.transaction().await.map_err(failed)?;
-    let lock = lock_of(location.schema());
+    let lock = lock_of(connector.location().schema());
     transaction
         .execute("SELECT pg_advisory_xact_lock($1)", &[&lock])
         .await
         .map_err(failed)?;
-    match look(transaction.client(), location.schema())
-        .await
-        .map_err(failed)?
-    {
-        Found::Store { version, .. } => check_version(location, version)?,
-        Found::Nothing => {
-            return Err(Failure::from(OpenFailure::Missing {
-                location: location.clone(),
-            }));
-        }
-        Found::Foreign { table } => {
-            return Err(Failure::from(OpenFailure::Foreign {
-                location: location.clone(),
-                table,
-            }));
-        }
-    }
+    let found = connector.look(transaction.client()).await?;
+    connector.verify(found)?;
     match transaction.batch_execute(DROP).await {
         Ok(()) => {}
         // Others lock the tables in another order.

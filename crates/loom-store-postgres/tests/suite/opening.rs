@@ -383,6 +383,8 @@ async fn a_store_that_is_removed_is_gone_and_what_others_have_beside_it_stays() 
     let store = PostgresStore::create(place, shard(0)).await.unwrap();
     store.append(append("e", 0)).await.unwrap();
     store.close().await.unwrap();
+    let other = PostgresStore::remove(place, shard(7)).await.unwrap_err();
+    assert!(matches!(other.kind(), StoreErrorKind::WrongShard { .. }));
     remove().await.unwrap();
     let client = client(&server.url()).await.unwrap();
     let count = format!("SELECT count(*) FROM pg_namespace WHERE nspname = '{name}'");
